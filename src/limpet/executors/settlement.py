@@ -101,8 +101,12 @@ def interrupted() -> InterruptedRunError:
 
 OUTAGE_PATIENCE_S = 600.0
 """When no call has succeeded for this long, the run stops, to be resumed."""
-MOST_REFUSALS = 10
-"""Maximum refusals of an input while others pass: it may be too large, for example."""
+MOST_REFUSALS = 10, 50
+"""Maximum refusals of an input while others pass: it may be too large, for example.
+
+More if a number of calls in flight is set: the provider may allow far fewer. With the waits in
+between, that takes ten minutes.
+"""
 
 
 class Action(Enum):
@@ -249,7 +253,9 @@ class Settlement:
         if not charged and at_fault and signal.pushback:
             # Others pass and this one is refused: a few refusals are bad luck, many are not.
             state.refusals += 1
-            action = Action.FAIL if state.refusals > MOST_REFUSALS else Action.RETRY
+            pacer = self._pacer(attempt)
+            fixed = pacer is not None and pacer.fixed
+            action = Action.FAIL if state.refusals > MOST_REFUSALS[fixed] else Action.RETRY
             return Decision(action, error, self._own_wait_s(attempt))
         if not charged and not at_fault:
             retry = Decision(Action.RETRY, error, self._own_wait_s(attempt))

@@ -29,7 +29,9 @@ here has been tried against a live provider.
 """
 
 import math
+import random
 from collections.abc import Callable, Iterable, Mapping
+from heapq import heappop, heappush
 
 from limpet.pacing.chance import Refusal
 from limpet.pacing.estimates import TELLING_S, Ceiling
@@ -49,8 +51,12 @@ LARGE = 1.2
 """Multiple of the mean cost above which a call may be refused while others pass."""
 MANY_EXPLAINED, OF_CALLS = 3, 100
 """Refusals that headers may explain, of about this many calls."""
+REST_S = 0.25, 16.0
+"""Wait of a refused call if a number is set and the provider names no wait: doubled each time."""
 OUTAGE = 10
 """Different calls failing in a row that make an outage."""
+OUTAGE_S = 5.0
+"""How long no call must have succeeded, at most; less if calls are shorter."""
 
 
 class AdaptiveLimits(KnownLimits):
@@ -78,9 +84,10 @@ class AdaptiveLimits(KnownLimits):
         self.steady_rate = 0.0
         self.timer_late_s = 0.0
         self._sent_at = -math.inf
-        self._answers = 0
+        self._answers, self._answered_at = 0, -math.inf
         self._explained_at = -math.inf  # the last refusal that a bucket's copy explains
         self._explained = 0.0  # how many of them lately
+        self._resting: list[float] = []  # a heap: until when refused calls wait in their places
         self._failing: set[object] = set()  # owners of failures since the last success
         self._wait_shortened = False  # the last wait was shorter than the server requested
         self._window_before = 0.0  # the window before refusals that may be random
@@ -100,6 +107,10 @@ class AdaptiveLimits(KnownLimits):
             if wait == 0:
                 self._resume(now)
             return wait
+        while self._resting and self._resting[0] <= now:
+            heappop(self._resting)
+        if self._resting and self.in_flight + len(self._resting) >= self.limit():
+            return self._resting[0] - now
         if self.in_flight >= self.limit() and not self.blocked:
             self.rounds.full = True
             self._bucket.brake(now, by_window=True)
@@ -144,10 +155,14 @@ class AdaptiveLimits(KnownLimits):
             return "hold"
         if self.mirrors.bind(now):
             return "headers"
+        if self._resting:
+            return "resting"
         if self.in_flight >= self.limit():
             if self.limit() == self.max_in_flight:
                 return "fixed" if self.fixed else "most"
-            return "in_flight" if self.in_flight_cap.known or self.rounds.found else "start"
+            if self.in_flight_cap.at(now) < self.rounds.window:
+                return "cap"
+            return "in_flight" if self.rounds.found else "start"
         if self.quota.known and self._traffic.minute_cost + self.mean_cost > self.quota.at(now):
             return "quota"
         if self._sent_at + self.mean_cost / self.pace() > now:
@@ -175,13 +190,14 @@ class AdaptiveLimits(KnownLimits):
         now = self.clock()
         self.in_flight -= 1
         self._failing.clear()
+        self._answered_at = now
         self.large_calls.answered(sent.owner)
         self._answers += 1
         newest = max(LEAST_LATENCY_S, now - sent.at)
         self.latency_s += max(0.1, 1 / self._answers) * (newest - self.latency_s)
         self.usage.add(used or {})
         self.mirrors.correct(limits, sent.number, sent.predictions, now)
-        if self.blocked and sent.at > self._decreased_at:
+        if self.blocked and (sent.at > self._decreased_at or self.blocked == "down"):
             self._resume(now)
         if self.fixed:
             return
@@ -212,8 +228,7 @@ class AdaptiveLimits(KnownLimits):
         self._refusal_s += 0.1 * (min(now - sent.at, self.latency_s) - self._refusal_s)
         named = self.mirrors.refuse(limits, sent.number, sent.predictions, now)
         if self.fixed:
-            self._hold(now, retry_after_s)
-            return not retry_after_s  # without a wait for all, only this call backs off
+            return self._refused_at_a_number(sent, now, retry_after_s, again)
         if at_once:
             self._decrease_cap(sent, now)
             return False
@@ -222,7 +237,7 @@ class AdaptiveLimits(KnownLimits):
             return False
         if sent.at > self._decreased_at:  # otherwise sent before the last decrease: no news
             doubtful = self.chance.doubtful
-            if self._is_chance(sent, now, retry_after_s, again=again):
+            if self._is_chance(sent, now, retry_after_s, again=again > 0):
                 return True
             # In doubt, all calls wait only briefly, and the next refusal decides.
             doubtful = doubtful and self.chance.doubtful
@@ -233,6 +248,32 @@ class AdaptiveLimits(KnownLimits):
             return doubtful
         self._hold(now, min(retry_after_s, PAUSE_S) if self.chance.doubtful else retry_after_s)
         return False
+
+    def _refused_at_a_number(
+        self, sent: Sent, now: float, retry_after_s: float, before: int
+    ) -> bool:
+        """Wait as requested, or let only this call wait; `before`: how often it was refused."""
+        self._hold(now, retry_after_s)
+        if retry_after_s:
+            return False
+        if self._is_outage(sent, now):
+            if not self.blocked or sent.at > self._decreased_at:
+                self._probe(sent, now, "refused")
+            return False
+        # It keeps its place: another call in its place would be refused too.
+        longest_s = min(REST_S[0] * 2.0**before, REST_S[1])
+        sent.rest_s = random.uniform(longest_s / 2, longest_s)  # noqa: S311 - no secret
+        heappush(self._resting, now + sent.rest_s)
+        return True
+
+    def _is_outage(self, sent: Sent, now: float) -> bool:
+        """Record a call that did not succeed. Returns whether none do."""
+        # One call that fails repeatedly is not an outage. Nor are many, if others just succeeded:
+        # calls that fail mostly do so sooner than others succeed.
+        self._failing.add(sent.owner)
+        unanswered_s = now - self._answered_at
+        many = len(self._failing) >= OUTAGE and unanswered_s > min(self.latency_s, OUTAGE_S)
+        return many or self.blocked is not None
 
     def _is_explained(self, sent: Sent, now: float) -> bool:
         """Return whether a bucket in the headers explains a refusal.
@@ -260,10 +301,10 @@ class AdaptiveLimits(KnownLimits):
         """The call failed or timed out. Returns whether that is its own fault."""
         now = self.clock()
         self.in_flight -= 1
-        # One call that fails repeatedly is not an outage.
-        self._failing.add(sent.owner)
         self.rounds.timeouts += timeout
-        if self.blocked or len(self._failing) >= OUTAGE:
+        if not self.rate.known and not timeout:
+            self._sent_at = -math.inf  # it was no use: another may start at once
+        if self._is_outage(sent, now):
             if not self.blocked or sent.at > self._decreased_at:
                 self._probe(sent, now, "down")
             return False
@@ -330,13 +371,17 @@ class AdaptiveLimits(KnownLimits):
 
     def _resume(self, now: float) -> None:
         breaker = self.breaker
-        if breaker.why == "down":
-            self.rounds.window = min(self.rounds.window, FIRST_WINDOW)
+        if self.fixed:
+            pass  # nothing was measured
+        elif breaker.why == "down":
+            self.rounds.window = min(max(1.0, self.rounds.window // 2), FIRST_WINDOW)
         elif breaker.long and breaker.freed_by_an_answer():
             self.in_flight_cap.lower_to(breaker.least_refused, now, self._requests_per_s())
             self.rate = Ceiling()
         elif breaker.long and breaker.first and self._looks_like_quota(breaker.first):
             self._decrease_quota(breaker.first, now)
+            if now < (self._traffic.minute_since or now) + MINUTE_S:
+                self._traffic.begin_minute()  # a sliding minute would not be over yet
         elif breaker.refused_at is not None:
             # The bucket was still empty when the last probe was refused: that bounds its rate,
             # unless something else was the cause.

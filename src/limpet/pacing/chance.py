@@ -137,7 +137,8 @@ class Chance:
             self._sum = max(0.0, self._sum + self._weight(refused=False))
             self._average(refused=False)
         # By the share at that time: since then it was only averaged down.
-        if (self._clean * self._share_then > CLEAN) if self.share else (self._number > self._last + RARE):
+        rare = self._number > self._last + RARE
+        if (self._clean * self._share_then > CLEAN) if self.share else rare:
             self._forget()
 
     def believe(self, refused: int, calls: int) -> None:

@@ -184,6 +184,8 @@ NEARLY = 0.5
 """Share of a window that is nearly full."""
 FIRST_STEP = 3.0
 """The step after the first window, if nothing overtook. Eight slots: more costs timeouts."""
+FIRST_QUEUE = 8.0
+"""The same as LONGEST_QUEUE, for the first step: the shortest latency is the idle one. One slot."""
 OVERTAKEN = {(1, 1), (1, 2), (1, 3), (2, 4), (2, 5), (2, 6), (3, 7), (3, 8)}
 """Answers to calls of the first window's later half among so many answers: it is not queued."""
 COHORT = (16, 0.25), (64, 1.0)
@@ -273,7 +275,8 @@ class Rounds:
         level = _Level(self._limit, in_flight, in_flight / latency_s, latency_s)
         if paid is None:
             self._paid = level
-            self.window = max(self.window, (FIRST_STEP if bold else 2.0) * self._limit)
+            most = FIRST_QUEUE * min(self._latencies) * level.throughput
+            self.window = max(self.window, min(most, (FIRST_STEP if bold else 2.0) * self._limit))
             return
         if self.found and self._limit <= paid.window:
             self._stay(level, paid)

@@ -36,6 +36,8 @@ FORGET = 0.003
 """Share by which the reserve shrinks with each answer; about the share of calls refused."""
 SURPRISE = 3.0
 """Multiple of the reserve a large call may take; with more left, the bucket was not the cause."""
+LARGEST = 50.0
+"""Multiple of the expected cost a large call may take. One call in a hundred larger than that."""
 GROW = 1.5
 """Growth of the reserve after a refusal."""
 
@@ -153,7 +155,10 @@ class Mirror:
         self._resize(limit)
         if predicted is None:
             return limit.remaining < RESERVE[0] * limit.limit
-        if limit.remaining > predicted.cost + SURPRISE * self._reserve:
+        large = predicted.cost + SURPRISE * self._reserve
+        if not predicted.blind:
+            large = min(large, LARGEST * predicted.cost)
+        if limit.remaining > large:
             return False
         if number > self._newest:
             # Less was left than the call needed, whatever a late header says.

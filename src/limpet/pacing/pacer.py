@@ -29,6 +29,7 @@ MEMORY_VERSION = 1
 WORDS = {
     "rate": "at the provider's limit",
     "quota": "at the provider's limit per minute",
+    "cap": "at the provider's limit of calls in flight",
     "in_flight": "at the concurrency that pays off",
     "headers": "at the limit the provider names",
     "refused": "the provider refuses everything: probing",
@@ -37,6 +38,7 @@ WORDS = {
     "start": "finding the limit",
     "most": "at max_concurrency",
     "fixed": "at the number you set",
+    "resting": "refused calls wait: a lower number or auto may be faster",
     "nothing": "as fast as calls come",
 }
 """What each `binding` means, for people."""
@@ -203,7 +205,7 @@ class Ticket:
         waits_alone = self.pacer._settle_refused(  # noqa: SLF001
             sent, retry_after, headers, limits, at_once
         )
-        self.own_wait_s = (number(retry_after) or 0.0) if waits_alone else None
+        self.own_wait_s = (number(retry_after) or sent.rest_s) if waits_alone else None
         return not self.pacer.blocked
 
     def failed(self, *, timeout: bool = False) -> bool:

@@ -15,7 +15,7 @@ KEPT_S = 2 * MINUTE_S
 class Sent:
     """One request: when it was sent, its cost, and how many were in flight."""
 
-    __slots__ = ("at", "cost", "in_flight", "number", "owner", "predictions", "refused")
+    __slots__ = ("at", "cost", "in_flight", "number", "owner", "predictions", "refused", "rest_s")
 
     def __init__(self, at: float, cost: float, in_flight: int, owner: object) -> None:
         self.at = at
@@ -24,6 +24,7 @@ class Sent:
         self.owner = owner
         self.number = 0  # its position among all requests, in the order sent
         self.refused = False
+        self.rest_s = 0.0  # how long it waits after it was refused, and keeps its place
         self.predictions: dict[str, Prediction] = {}
 
 
@@ -65,6 +66,11 @@ class Traffic:
             self.minute_cost -= self._minute.popleft().cost
         while self._kept and self._kept[0].at < now - KEPT_S:
             self._kept.popleft()
+
+    def begin_minute(self) -> None:
+        """Record that the provider's minute began anew."""
+        self._minute.clear()
+        self.minute_cost = 0.0
 
     @property
     def since(self) -> float:
@@ -122,17 +128,18 @@ class LargeCalls:
     """How often calls were refused while others passed, by owner, until they are answered."""
 
     def __init__(self) -> None:
-        self._refusals: dict[object, tuple[int, int]] = {}  # how many, and the answers by then
+        # How many, of which so many while others passed, and the answers by then.
+        self._refusals: dict[object, tuple[int, int, int]] = {}
         self._answers = 0
 
-    def refused(self, owner: object) -> bool:
-        """Record a refusal. Returns whether this call was refused before."""
-        count, answers = self._refusals.get(owner, (0, -1))
+    def refused(self, owner: object) -> int:
+        """Record a refusal. Returns how often this call was refused before."""
+        refusals, count, answers = self._refusals.get(owner, (0, 0, -1))
         others_passed = self._answers > answers
-        self._refusals[owner] = count + others_passed, self._answers
+        self._refusals[owner] = refusals + 1, count + others_passed, self._answers
         if len(self._refusals) > MOST_OWNERS:  # some gave up
             del self._refusals[next(iter(self._refusals))]
-        return answers >= 0
+        return refusals
 
     def answered(self, owner: object) -> None:
         self._answers += 1
@@ -140,7 +147,7 @@ class LargeCalls:
 
     def size_of(self, owner: object) -> float:
         """Return how many times larger than others a call may be."""
-        refusals, _ = self._refusals.get(owner, (0, 0))
+        _, refusals, _ = self._refusals.get(owner, (0, 0, 0))
         return 1.0 if refusals < OFTEN else min(2.0 ** (refusals - OFTEN + 1), LARGEST)
 
 

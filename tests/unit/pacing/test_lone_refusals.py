@@ -1,4 +1,4 @@
-"""An isolated refusal is tested: chance does not slow a run down, a limit does."""
+"""Rare refusals by chance do not slow a run down; a limit that falls is found soon."""
 
 import asyncio
 import math
@@ -9,8 +9,6 @@ import virtual_time
 
 from limpet import AsyncExecutor, RateLimitError
 from limpet.executors.retry import Backoff
-from limpet.pacing.estimates import CALLS, FASTER, SpeedTest
-from limpet.pacing.traffic import Sent
 
 
 def now():
@@ -94,52 +92,3 @@ def test_a_limit_that_falls_to_the_half_is_found_within_seconds():
     assert len([at for at in refused if at >= 110]) <= 15
     taken = [at for at in server.taken_at if 110 <= at < 190]
     assert len(taken) >= 0.95 * 10 * 80
-
-
-# ---- the rules alone -----------------------------------------------------------------------------
-
-
-def sent(number, at=0.0):
-    one = Sent(at, 1.0, 0, None)
-    one.number = number
-    return one
-
-
-def begun(*, expected=False):
-    trial = SpeedTest()
-    assert trial.may_begin(sent(300))
-    trial.begin(300, 10.0, 0.0, expected=expected)
-    return trial
-
-
-def test_a_trial_goes_faster_for_some_calls():
-    trial = begun()
-    assert trial.factor(300) == FASTER
-    assert trial.factor(300 + CALLS) == 1.0
-
-
-def test_it_passes_when_a_call_after_it_is_answered():
-    trial = begun()
-    trial.sent(sent(300 + CALLS, CALLS / 15))
-    assert not trial.passes_with(sent(300 + CALLS))
-    assert trial.passes_with(sent(301 + CALLS))
-    assert not trial.running
-
-
-def test_it_tells_nothing_when_something_else_held_us_back():
-    trial = begun()
-    trial.sent(sent(300 + CALLS, CALLS / 10))
-    assert not trial.passes_with(sent(301 + CALLS))
-    assert not trial.running
-
-
-def test_it_fails_with_company_and_the_next_one_is_rarer():
-    trial = begun()
-    assert not trial.fails_with(sent(305))
-    assert trial.fails_with(sent(310))
-    assert not trial.may_begin(sent(600))
-    assert trial.may_begin(sent(800))
-
-
-def test_where_a_limit_was_to_be_expected_one_more_is_enough():
-    assert begun(expected=True).fails_with(sent(305))

@@ -5,7 +5,6 @@ All steps of a session share the journal, the pacers, the guards and the stop.
 
 import asyncio
 import functools
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
@@ -69,8 +68,6 @@ class StepRunner:
         self.pacers = PacerRegistry(max_in_flight=_most_in_flight(options), fixed=fixed)
         if (given := options.get("pacer")) is not None and request.workflow.endpoint is not None:
             self.pacers.use(request.workflow.endpoint, given)
-        self._callers = Counter(evaluator.endpoint for evaluator in request.evaluators)
-        self._callers[request.workflow.endpoint] += 1
         # The session handles signals itself: its steps must stop together.
         self._options: ExecutorOptions = {**options, "termination_signal": None}
         self._options["classify"] = mistakes_once(options.get("classify"))
@@ -129,20 +126,21 @@ class StepRunner:
             engine: Where the step runs.
         """
         options: ExecutorOptions = {**self._options, "on_complete": on_complete}
-        is_auto = options.get("concurrency") == "auto"
+        requested = options.get("concurrency", "auto")
         is_workflow = recorder.step.name == WORKFLOW
         if not is_workflow:
             options["pacer"] = None  # the workflow's
         if endpoint is None:
             options["pacer"] = None
-            if is_auto or not is_workflow:
-                options["concurrency"] = concurrency or _FREE_CONCURRENCY
-        elif options.get("pacer") is None and (is_auto or self._callers[endpoint] > 1):
+            if requested == "auto" or not is_workflow:
+                least = 0 if requested == "auto" else requested
+                options["concurrency"] = concurrency or max(_FREE_CONCURRENCY, least)
+        elif options.get("pacer") is None:
             options["pacer"] = self.pacers.get(endpoint)
         if engine is not None and engine.most is not None:
-            most, requested = engine.most, options.get("concurrency", "auto")
+            most, number = engine.most, options.get("concurrency", "auto")
             options["max_concurrency"] = min(most, options.get("max_concurrency", most))
-            options["concurrency"] = requested if requested == "auto" else min(most, requested)
+            options["concurrency"] = number if number == "auto" else min(most, number)
         executor = recorder.executor(function, options)
         executor.quiet = True  # its messages name an index, which means nothing to users
         if endpoint is not None or is_workflow:
@@ -152,8 +150,7 @@ class StepRunner:
     def _watch_pace(
         self, step: str, executor: AsyncExecutor[Any, Any], engine: StepEngine | None
     ) -> None:
-        most = f"{executor.concurrency} at a time"
-        fixed = f"at most {most}" if executor.enable_dynamic_concurrency else most
+        fixed = f"{executor.concurrency} at a time"
         pacer = executor.pacer
         if pacer is None:
             words = ", ".join(filter(None, (fixed, "" if engine is None else engine.words)))

@@ -86,7 +86,9 @@ class Flight:
     def start(self, state: InputState, ticket: Ticket | None = None) -> Attempt:
         """Start the input's next attempt, with the pacer's ticket if there is a pacer."""
         number = len(state.details.exceptions) + 1
-        attempt = Attempt(state, number, self._loop.time(), Permits(ticket))
+        attempt = Attempt(
+            state, number, self._loop.time(), Permits(ticket, (id(self), state.index))
+        )
         self.attempts[state.index] = attempt
         attempt.task = self._loop.create_task(self._fly(attempt), context=self._context.copy())
         if attempt.cancelled is not None:

@@ -85,6 +85,7 @@ class AdaptiveLimits(KnownLimits):
         self.timer_late_s = 0.0
         self._sent_at = -math.inf
         self._answers, self._answered_at = 0, -math.inf
+        self._requested_until = -math.inf  # the end of a wait that the provider named
         self._explained_at = -math.inf  # the last refusal that a bucket's copy explains
         self._explained = 0.0  # how many of them lately
         self._resting: list[float] = []  # a heap: until when refused calls wait in their places
@@ -152,7 +153,7 @@ class AdaptiveLimits(KnownLimits):
         if self.blocked:
             return self.blocked
         if now < self.hold_until:
-            return "hold"
+            return "hold" if now < self._requested_until else "pause"
         if self.mirrors.bind(now):
             return "headers"
         if self._resting:
@@ -167,7 +168,7 @@ class AdaptiveLimits(KnownLimits):
             return "quota"
         if self._sent_at + self.mean_cost / self.pace() > now:
             return "rate" if self.rate.known else "start"
-        return "nothing"
+        return "fixed" if self.fixed else "nothing"
 
     def calls_per_s(self) -> float:
         """Return the calls started per second over the last minute, or since the first."""
@@ -292,6 +293,8 @@ class AdaptiveLimits(KnownLimits):
         return bool(passed)
 
     def _hold(self, now: float, seconds: float) -> None:
+        if seconds:
+            self._requested_until = max(self._requested_until, now + seconds)
         if now + seconds > self.hold_until:
             if seconds > TELLING_S:  # a bucket of a few seconds has overflowed by then
                 self._bucket.hold(now + seconds - max(now, self.hold_until))

@@ -35,6 +35,7 @@ WORDS = {
     "refused": "the provider refuses everything: probing",
     "down": "the provider is down: probing",
     "hold": "waiting as the provider requested",
+    "pause": "a short pause after a refusal",
     "start": "finding the limit",
     "most": "at max_concurrency",
     "fixed": "at the number you set",
@@ -456,7 +457,7 @@ class Pacer:
     @property
     def state(self) -> PacerState:
         """What the pacer knows, and why it waits."""
-        limits = self._limits or AdaptiveLimits(lambda: 0.0, 1)
+        limits = self._limits or AdaptiveLimits(lambda: 0.0, 1, fixed=self.fixed)
         return PacerState(
             rate=_known(limits.rate.top),
             in_flight_cap=_known(limits.in_flight_cap.top),
@@ -464,7 +465,7 @@ class Pacer:
             limit=limits.limit(),
             in_flight=limits.in_flight,
             waiting=len(self._waiters),
-            binding="start" if self._limits is None else limits.binding(),
+            binding=limits.binding() if self._limits or self.fixed else "start",
             blocked=limits.blocked,
             calls_per_s=limits.calls_per_s(),
             usage=dict(self._usage),

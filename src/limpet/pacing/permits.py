@@ -22,6 +22,7 @@ class Permits:
 
     Args:
         ticket: The executor's ticket for the attempt; None without a pacer.
+        owner: The cell, the same for all its attempts.
 
     Attributes:
         overdue: Set when the attempt is cancelled because its time is up.
@@ -33,11 +34,11 @@ class Permits:
         "_waiting", "_waiting_since", "makes_own", "overdue",
     )  # fmt: skip
 
-    def __init__(self, ticket: Ticket | None = None) -> None:
+    def __init__(self, ticket: Ticket | None = None, owner: object = None) -> None:
         self.overdue = False
         self.makes_own = False
         self._ticket = ticket  # not used by a call yet
-        self._owner = object() if ticket is None else ticket.owner
+        self._owner = (owner or object()) if ticket is None else ticket.owner
         # Invariant: unsettled tickets, oldest first, with the loop's time when each came into use.
         # A ticket that is missing here is already settled.
         self._open: dict[Ticket, float] = {}

@@ -31,7 +31,7 @@ from limpet.text import count, harmless, one_line
 
 # ---- What does a run in progress look like on a terminal? ---------------------------------------
 
-_WIDE, _ROOMY, _TIGHT = 100, 64, 36
+_WIDE, _ROOMY, _TIGHT = 140, 64, 36
 _OLD_S = 10.0
 
 
@@ -71,7 +71,7 @@ def _steps(snapshot: Snapshot, steps: Sequence[StepSnapshot], width: int) -> Tab
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(8, width // 4))
     if width >= _ROOMY:
-        table.add_column(width=min(40, width // 3))
+        table.add_column(width=min(40, width // 4))
     table.add_column(justify="right", no_wrap=True)
     if width >= _TIGHT:
         table.add_column(justify="right", no_wrap=True)

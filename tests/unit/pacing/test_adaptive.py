@@ -217,6 +217,37 @@ def test_a_long_named_wait_is_a_quota_per_minute():
     assert bench.limits.wait_s(1.0, {}) == 20.0
 
 
+def test_a_quota_is_tried_slowly_and_what_passed_in_one_minute_only_is_not_believed():
+    bench = Bench()
+    bench.answer(100, every=0.1)
+    bench.limits.refused(bench.send(), 20.0)
+    assert bench.limits.quota.at(bench.now) == 100  # exactly: it was counted, not measured
+    assert bench.limits.quota.at(bench.now + 4 * 60) == 100
+    assert bench.limits.quota.at(bench.now + 5 * 60) < 200
+    bench.now += 120
+    bench.answer(150, every=0.1)  # of two calendar minutes
+    bench.limits.refused(bench.send(), 60.0)
+    assert bench.limits.quota.top == 100
+
+
+def test_a_call_that_passes_before_a_minute_is_over_begins_a_new_one():
+    bench = Bench()
+    bench.answer(120, every=0.05)
+    while not bench.limits.breaker.long:
+        bench.now = max(bench.now, bench.limits.hold_until)
+        refused = [bench.send() for _ in range(1 if bench.limits.blocked else 3)]
+        bench.now += 0.05
+        for sent in refused:
+            bench.limits.refused(sent, 0.0)
+    bench.now = bench.limits.hold_until
+    probe = bench.send()
+    bench.now += 0.5
+    assert bench.now < 60
+    bench.limits.ok(probe)
+    assert bench.limits.quota.known
+    assert bench.limits.wait_s(1.0, {}) == 0
+
+
 def test_many_timeouts_lower_the_number_in_flight():
     bench = Bench()
     sent = [bench.send() for _ in range(10)]
@@ -229,6 +260,17 @@ def test_many_timeouts_lower_the_number_in_flight():
 
 
 # ---- when nothing gets through -------------------------------------------------------------------
+
+
+def test_many_that_fail_at_once_are_no_outage_while_others_are_answered():
+    bench = Bench()
+    slow = [bench.send() for _ in range(20)]
+    for answered in slow:
+        bench.now += 0.9
+        bench.limits.ok(answered)
+        for _ in range(12):
+            bench.limits.failed(bench.send(), timeout=False)
+    assert not bench.limits.blocked
 
 
 def test_ten_different_calls_failing_in_a_row_are_an_outage_and_one_is_not():

@@ -127,6 +127,74 @@ async def test_a_refusal_without_a_wait_concerns_only_its_call():
     assert server.pacer.state.refused > 50
 
 
+@pytest.mark.parametrize(("n", "rate", "calls"), [(64, 20, 600), (256, 20, 600), (8, 0.2, 40)])
+@in_virtual_time
+async def test_a_number_above_the_limit_loses_nothing(n, rate, calls):
+    level, filled_at = float(min(n, rate)), 0.0
+
+    async def bucket(server, number, value):
+        nonlocal level, filled_at
+        now = asyncio.get_running_loop().time()
+        level, filled_at = min(max(1.0, rate), level + (now - filled_at) * rate), now
+        if level < 1:
+            raise limpet.RateLimitError("slow down")
+        level -= 1
+        await asyncio.sleep(1)
+
+    server = Server(bucket, n)
+    assert await server.run(calls, n) < 2 * calls / rate
+    assert server.pacer.state.refused < 8 * calls
+
+
+@in_virtual_time
+async def test_where_everything_is_refused_single_calls_are_tried():
+    async def refuses(server, number, value):
+        await asyncio.sleep(0.05)
+        if 5 < asyncio.get_running_loop().time() < 305:
+            raise limpet.RateLimitError("slow down")
+
+    server = Server(refuses)
+    assert await server.run(10_000) < 340
+    assert server.pacer.state.refused < 200
+
+
+@in_virtual_time
+async def test_items_that_always_fail_at_once_are_no_outage():
+    async def fails(server, number, value):
+        if value % 5 == 0:
+            raise ConnectionError("this one cannot be answered")
+        await asyncio.sleep(SECONDS)
+
+    server = Server(fails)
+    executor = AsyncExecutor(
+        server.call, N, exit_on_error=False, termination_signal=None, max_retries=3,
+        pacer=server.pacer, backoff=Backoff(rng=random.Random(7)),
+    )  # fmt: skip
+    with pacing_with(server.pacers):
+        outputs, details = await executor.execute(range(1000))
+    assert len(outputs) == 1000
+    failed = [index for index, one in enumerate(details) if one.status.value == "FAILED"]
+    assert failed == list(range(0, 1000, 5))
+    assert server.mean_in_flight(0, 17) >= 0.95 * N
+
+
+@in_virtual_time
+async def test_items_that_wait_for_their_next_attempt_keep_no_others_from_starting():
+    async def fails(server, number, value):
+        await asyncio.sleep(0.05)
+        if 10 <= value < 18:
+            raise ConnectionError("this one cannot be answered")
+
+    server = Server(fails, 1)
+    executor = AsyncExecutor(
+        server.call, 1, exit_on_error=False, termination_signal=None, max_retries=3,
+        pacer=server.pacer, backoff=Backoff(base_s=10, cap_s=10, rng=random.Random(7)),
+    )  # fmt: skip
+    with pacing_with(server.pacers):
+        await executor.execute(range(100))
+    assert server.mean_in_flight(0, 5) >= 0.95
+
+
 @in_virtual_time
 async def test_a_wait_that_the_provider_names_is_kept_by_all():
     async def refuses(server, number, value):
@@ -193,7 +261,10 @@ async def test_limits_in_headers_are_kept():
 async def test_it_says_what_holds_it():
     pacer = Pacer(max_in_flight=2, fixed=True)
     await pacer.acquire()
-    assert pacer.words == "as fast as calls come"
-    await pacer.acquire()
+    assert pacer.words == "at the number you set"
+    ticket = await pacer.acquire()
     assert pacer.acquire_nowait() is None
     assert pacer.words == "at the number you set"
+    ticket.refused()
+    assert pacer.acquire_nowait() is None  # the refused call keeps its place
+    assert pacer.words == "refused calls wait: a lower number or auto may be faster (1 refused)"

@@ -61,6 +61,14 @@ def test_a_refusal_is_explained_only_by_a_bucket_that_was_nearly_empty():
 # ---- what a call costs -------------------------------------------------------------------------
 
 
+def test_a_refusal_with_room_for_fifty_calls_has_another_cause():
+    mirror = Mirror(limit(1000), number=0, now=0)
+    for number in range(1, 31):  # it learns late what calls cost, and keeps much in reserve
+        mirror.correct(limit(1000 - 14 * number), number, mirror.take(1, 0))
+    assert not mirror.refuse(limit(570), 31, mirror.take(10, 0))
+    assert mirror.wait_s(10, 0) == 0
+
+
 def charged(charges, used=None):
     """Send a call for each charge, and return the expected cost of the next."""
     usage = MeanUsage()

@@ -8,6 +8,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 import pacing
 import providers
+import refusing_providers
 
 
 @pytest.mark.quick(3)
@@ -51,6 +52,27 @@ def test_an_outage_loses_nothing_and_is_not_stormed(model):
     result = pacing.run(model(0, 2500))
     assert result.lost == 0
     assert result.in_outage <= 150
+
+
+@pytest.mark.slow
+def test_a_limit_per_calendar_minute_that_always_says_60_s_is_seldom_tried_again():
+    result = pacing.run(refusing_providers.ProxyMinute(0))
+    assert result.efficiency >= 0.93
+    assert result.refused <= 0.005
+
+
+class OneSlot(providers.QueueingServer):
+    slots = 1
+    latency_s = 2.0
+    timeout_s = 20.0
+    count = 300
+
+
+def test_a_server_of_one_slot_is_not_flooded():
+    result = pacing.run(OneSlot(0))
+    assert result.lost == 0
+    assert result.efficiency >= 0.4
+    assert result.refused <= 1.2  # timed out, per call
 
 
 def test_what_an_earlier_run_learned_saves_the_search():

@@ -240,7 +240,7 @@ async def test_the_state_says_in_words_what_holds_the_pace():
         ticket.refused()
     assert pacer.state.refused == 3
     assert pacer.state.rate is not None
-    assert "waiting as the provider requested" in str(pacer.state)
+    assert "a short pause after a refusal (3 refused)" in str(pacer.state)
     await asyncio.sleep(1)
     while pacer.acquire_nowait():
         pass

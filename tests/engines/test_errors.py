@@ -236,6 +236,14 @@ KINDS = [
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        # A call that is always refused is tried for ten minutes.
+        patch.setattr("limpet.executors.settlement.MOST_REFUSALS", (2, 2))
+        patch.setattr("limpet.pacing.adaptive.REST_S", (0.01, 0.01))
+        yield make_runs(tmp_path_factory)
+
+
+def make_runs(tmp_path_factory):
     rows = [{"id": name, "question": "?"} for name in NAMES]
     project = Project(tmp_path_factory.mktemp("errors"), CODE, rows=rows)
     retry = limpet.Retry(2, limpet.executors.Backoff(base_s=0, cap_s=0))

@@ -35,7 +35,7 @@ from limpet.executors.settlement import Action, Decision, Settlement
 from limpet.pacing.pacer import Ticket
 
 MOST_WAITING = 1000
-"""Retries that may wait without keeping new inputs from starting. Each is in memory."""
+"""With a pacer, retries that may wait without keeping new inputs from starting."""
 STOP_GRACE_S = 2.0
 """How long calls in flight have to end when the run stops."""
 _LOOK_AGAIN_S = 0.5  # between two looks for attempts that wait for an endpoint that is down
@@ -230,7 +230,7 @@ class Dispatch:
         self.pump()
 
     def _has_room(self) -> bool:
-        waiting = min(len(self._queue), MOST_WAITING)
+        waiting = min(len(self._queue), MOST_WAITING) if self._settings.pacer else 0
         held = self.in_progress() - waiting + self._inputs.fetched + self._sink.backlog()
         return held < self._most_held
 

@@ -244,17 +244,18 @@ class Settlement:
             settings.controller.record_error()
         charged = attempt.permits.settle(signal)
         at_fault = self._is_at_fault(state)
+        pacer = self._pacer(attempt)
         # Without a pacer, a wait named by the server is honoured exactly, however long.
-        endless = self._pacer(attempt) is not None and (signal.retry_after_s or 0) > LONGEST_WAIT_S
+        endless = pacer is not None and (signal.retry_after_s or 0) > LONGEST_WAIT_S
         if signal.kind is FailureKind.SETUP:
             return Decision(Action.STOP, error)
         if signal.kind is FailureKind.QUOTA or (endless and signal.kind in _PUSHBACK):
             return Decision(Action.STOP, quota_exhausted(error, signal.retry_after_s))
-        if not charged and at_fault and signal.pushback:
+        fixed = pacer is not None and pacer.fixed
+        blocked = pacer is not None and pacer.blocked
+        if not charged and (at_fault or (fixed and not blocked)) and signal.pushback:
             # Others pass and this one is refused: a few refusals are bad luck, many are not.
             state.refusals += 1
-            pacer = self._pacer(attempt)
-            fixed = pacer is not None and pacer.fixed
             action = Action.FAIL if state.refusals > MOST_REFUSALS[fixed] else Action.RETRY
             return Decision(action, error, self._own_wait_s(attempt))
         if not charged and not at_fault:

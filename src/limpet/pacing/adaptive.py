@@ -38,7 +38,7 @@ from limpet.pacing.estimates import TELLING_S, Ceiling
 from limpet.pacing.known_limits import FIRST_WINDOW, LONG_WAIT_S, PAUSE_S, KnownLimits
 from limpet.pacing.limits import Limit
 from limpet.pacing.mirrors import Mirrors
-from limpet.pacing.traffic import MINUTE_S, LargeCalls, MeanUsage, Sent
+from limpet.pacing.traffic import MINUTE_S, OFTEN, LargeCalls, MeanUsage, Sent
 
 CHECK_AGAIN_S = 1.0
 """Longest wait computed ahead: the ceilings rise meanwhile."""
@@ -90,7 +90,6 @@ class AdaptiveLimits(KnownLimits):
         self._explained = 0.0  # how many of them lately
         self._resting: list[float] = []  # a heap: until when refused calls wait in their places
         self._failing: set[object] = set()  # owners of failures since the last success
-        self._wait_shortened = False  # the last wait was shorter than the server requested
         self._window_before = 0.0  # the window before refusals that may be random
 
     # ---- may a call start? ----------------------------------------------------------------
@@ -243,7 +242,6 @@ class AdaptiveLimits(KnownLimits):
             # In doubt, all calls wait only briefly, and the next refusal decides.
             doubtful = doubtful and self.chance.doubtful
             pause_s = min(retry_after_s, PAUSE_S) if doubtful else retry_after_s
-            self._wait_shortened = pause_s < retry_after_s
             self._hold(now, pause_s)
             self._decrease(sent, now, pause_s)
             return doubtful
@@ -255,7 +253,7 @@ class AdaptiveLimits(KnownLimits):
     ) -> bool:
         """Wait as requested, or let only this call wait; `before`: how often it was refused."""
         self._hold(now, retry_after_s)
-        if retry_after_s:
+        if retry_after_s and before < OFTEN:  # otherwise waiting as requested does not help
             return False
         if self._is_outage(sent, now):
             if not self.blocked or sent.at > self._decreased_at:
@@ -263,18 +261,18 @@ class AdaptiveLimits(KnownLimits):
             return False
         # It keeps its place: another call in its place would be refused too.
         longest_s = min(REST_S[0] * 2.0**before, REST_S[1])
-        sent.rest_s = random.uniform(longest_s / 2, longest_s)  # noqa: S311 - no secret
+        rest_s = random.uniform(longest_s / 2, longest_s)  # noqa: S311 - no secret
+        sent.rest_s = max(rest_s, retry_after_s)
         heappush(self._resting, now + sent.rest_s)
         return True
 
     def _is_outage(self, sent: Sent, now: float) -> bool:
         """Record a call that did not succeed. Returns whether none do."""
-        # One call that fails repeatedly is not an outage. Nor are many, if others just succeeded:
-        # calls that fail mostly do so sooner than others succeed.
+        # One call that fails repeatedly is not an outage. Nor are many, if others just succeeded
+        # and more may: calls that fail mostly do so sooner than others succeed.
         self._failing.add(sent.owner)
-        unanswered_s = now - self._answered_at
-        many = len(self._failing) >= OUTAGE and unanswered_s > min(self.latency_s, OUTAGE_S)
-        return many or self.blocked is not None
+        recent = now - self._answered_at <= min(self.latency_s, OUTAGE_S) and self.in_flight > 0
+        return self.blocked is not None or (len(self._failing) >= OUTAGE and not recent)
 
     def _is_explained(self, sent: Sent, now: float) -> bool:
         """Return whether a bucket in the headers explains a refusal.
@@ -337,9 +335,7 @@ class AdaptiveLimits(KnownLimits):
             sent.number,
             sent.number - self._decreased_number,
             self._tried_more(sent),
-            early=self.rate.is_fresh(sent.at),
             long_wait=retry_after_s > LONG_WAIT_S,
-            wait_shortened=self._wait_shortened,
             tells=not (soon or again or self.blocked or self._lifted)
             and sent.cost <= LARGE * self.mean_cost,
         )

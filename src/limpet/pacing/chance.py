@@ -46,7 +46,7 @@ SOON = 40
 """Calls after a decrease within which a measured limit does not refuse again."""
 AT_ONCE, FEWEST = 2, 3
 """Calls since a decrease: below the first, none succeeded; below the second, no evidence."""
-UNEXPECTED, DOUBTFUL, EXPECTED = 1.6, 0.6, -0.6
+UNEXPECTED, EXPECTED = 1.6, -0.6
 """Weight of a refusal as evidence for or against chance."""
 BELIEVED = 5.4
 """Evidence at which chance is believed: four unexpected refusals in a row."""
@@ -58,8 +58,6 @@ MORE = 0.15
 """Share of the other calls that an exceeded limit refuses, at least."""
 ALARM = 12.0
 """Cumulative sum above which there are more refusals than chance explains."""
-ALARMS = 3
-"""Unexpected alarms in a row after which the share is estimated anew."""
 SHARES = (0.005, 0.4)
 """Range of shares taken for chance: less does no harm, more is a limit."""
 FRESH, ROUGH, MEMORY = 50, 300, 2000
@@ -76,18 +74,14 @@ class Refusal:
         number: The call's number among all calls.
         calls_since_decrease: How many calls were made since we last slowed down.
         tried_more: Whether we were above the known limit; None: no limit is known.
-        early: Whether we slowed down very recently, however many calls were made since.
         long_wait: Whether it named a wait that is not to be shortened.
-        wait_shortened: Whether we waited less than the last refusal requested.
         tells: Whether it is evidence; not if it came too soon or its call is unusually large.
     """
 
     number: int
     calls_since_decrease: int
     tried_more: bool | None
-    early: bool
     long_wait: bool
-    wait_shortened: bool
     tells: bool
 
 
@@ -110,8 +104,7 @@ class Chance:
         self._calls = self._refused = 0  # since the first evidence
         self._clean = 0  # calls within the known limit since the last unexpected refusal
         self._share_then = 0.0
-        self._climbing = self._refuted = False
-        self._alarms = 0  # unexpected ones in a row
+        self._climbing = False
         self._probation = 0  # the last call that may refute it
 
     @property
@@ -158,10 +151,7 @@ class Chance:
             return at_once or self._is_chance(refusal)
         if refusal.tried_more is None and not refusal.long_wait and self._is_rare():
             return True
-        if refusal.wait_shortened and refusal.calls_since_decrease < AT_ONCE:
-            self._refute()
-        elif refusal.calls_since_decrease >= FEWEST and refusal.tells:
-            self._refuted = False
+        if refusal.calls_since_decrease >= FEWEST and refusal.tells:
             self._weigh(_weight_of(refusal))
         return self.share > 0
 
@@ -186,16 +176,7 @@ class Chance:
             self._forget()
             return False
         self._sum, self._calls = 0.0, min(self._calls, FRESH)  # a slower speed shows which it is
-        self._alarms = self._alarms + 1 if refusal.tried_more is False else 0
-        if self._alarms == ALARMS:  # the share was wrong
-            self._forget()
-            self._weigh(UNEXPECTED)
         return False
-
-    def _refute(self) -> None:
-        """Record that a call right after a shortened wait was refused: unlikely to be chance."""
-        again, self._refuted = self._refuted, True
-        self._evidence = -BELIEVED if again else max(0.0, self._evidence - UNEXPECTED)
 
     def _weigh(self, weight: float) -> None:
         if self._evidence <= 0 and weight < BELIEVED:
@@ -225,8 +206,5 @@ class Chance:
 
 
 def _weight_of(refusal: Refusal) -> float:
-    if refusal.tried_more is not False:
-        return EXPECTED
-    if refusal.calls_since_decrease <= SOON:
-        return UNEXPECTED
-    return DOUBTFUL if refusal.early else EXPECTED
+    soon = refusal.calls_since_decrease <= SOON
+    return UNEXPECTED if soon and refusal.tried_more is False else EXPECTED

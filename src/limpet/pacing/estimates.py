@@ -47,10 +47,6 @@ class Ceiling:
             return self.top * (1 - self._dip * (1 - elapsed / self._plateau_s) ** 3)
         return self.top * (1 + ((elapsed - self._plateau_s) / DOUBLING_S) ** 3)
 
-    def is_fresh(self, now: float) -> bool:
-        """Return whether it was lowered so recently that it is still well below the top."""
-        return self.known and now - self._since < PLATEAU_S[0] / 2
-
     def tries_more(self, now: float) -> bool:
         """Return whether it now allows more than its known top."""
         return self.at(now) > self.top * (GUESSED if self._stretch < 1 else 1.0)

@@ -206,7 +206,7 @@ class Ticket:
         waits_alone = self.pacer._settle_refused(  # noqa: SLF001
             sent, retry_after, headers, limits, at_once
         )
-        self.own_wait_s = (number(retry_after) or sent.rest_s) if waits_alone else None
+        self.own_wait_s = max(number(retry_after) or 0.0, sent.rest_s) if waits_alone else None
         return not self.pacer.blocked
 
     def failed(self, *, timeout: bool = False) -> bool:

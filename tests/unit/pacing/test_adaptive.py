@@ -265,7 +265,7 @@ def test_many_timeouts_lower_the_number_in_flight():
 def test_many_that_fail_at_once_are_no_outage_while_others_are_answered():
     bench = Bench()
     slow = [bench.send() for _ in range(20)]
-    for answered in slow:
+    for answered in slow[:-1]:
         bench.now += 0.9
         bench.limits.ok(answered)
         for _ in range(12):

@@ -153,9 +153,7 @@ def test_a_limit_alone_is_not_taken_for_chance():
 def refusal(number, taken, **more):
     facts = {
         "tried_more": False,
-        "early": True,
         "long_wait": False,
-        "wait_shortened": False,
         "tells": True,
     }
     return Refusal(number, taken, **{**facts, **more})
@@ -194,6 +192,16 @@ def test_more_refusals_than_the_share_explains_are_a_limit():
         explained.append(chance.explains(refusal(number, number, tried_more=True)))
     assert explained[:3] == [True] * 3
     assert False in explained[:15]
+
+
+def test_a_limit_that_was_taken_for_chance_shows_in_the_next_calls():
+    chance = believing()
+    for number in range(81, 100):
+        chance.sent(climbing=False)
+        if not chance.explains(refusal(number, number, tried_more=None)):
+            break
+    assert not chance.share
+    assert not chance.doubtful
 
 
 def test_a_share_that_is_true_no_more_is_forgotten():

@@ -75,7 +75,7 @@ class Looking(Tally):
 def test_what_holds_the_pace_is_said_while_calls_are_in_flight(tmp_path):
     watcher = Looking()
     limpet.evaluate(ROWS, lambda question: question, run=tmp_path, watcher=watcher, pace=16)
-    assert watcher.paces == {"16 at a time"}
+    assert watcher.paces == {"at the number you set"}
 
 
 def test_with_auto_something_is_said_of_the_pace_at_any_moment(tmp_path):
@@ -90,7 +90,8 @@ def test_with_auto_something_is_said_of_the_pace_at_any_moment(tmp_path):
 
 
 def test_another_process_is_told_of_the_pace_before_the_first_call_has_ended(tmp_path):
-    for number, (pace, words) in enumerate({2: "2 at a time", "auto": WORDS["start"]}.items()):
+    paces = {2: WORDS["fixed"], "auto": WORDS["start"]}
+    for number, (pace, words) in enumerate(paces.items()):
         run = tmp_path / str(number)
         limpet.evaluate(ROWS, lambda question: question, run=run, pace=pace)
         events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
@@ -114,5 +115,5 @@ def test_the_pace_is_on_the_screen_however_narrow_it_is(tmp_path):
 
     watcher = Drawing()
     limpet.evaluate(ROWS, lambda question: question, run=tmp_path, watcher=watcher, pace=5)
-    assert "workflow: 5 at a time" in watcher.drawn
-    assert "5 at a time" in watcher.line
+    assert "workflow: at the number you set" in watcher.drawn
+    assert "at the number you set" in watcher.line

@@ -27,6 +27,7 @@ from limpet.pacing.estimates import (
     FULL_SPEED,
     LONG_BLOCK_S,
     SILENCE_S,
+    TELLING_S,
     TRUST,
     Breaker,
     Bucket,
@@ -64,9 +65,10 @@ PAUSE_S = 1.0
 
 BELIEVED_QUOTA = 100
 """Accepted requests in a minute from which a quota is believed at once."""
-QUOTA_PLATEAU_S = (30.0, 120.0)
-SLOWER, SLOWEST = 8.0, 10.0
-"""How long to stay at a quota: the first time, and at most: each try for more may cost a minute."""
+QUOTA_PLATEAU_S, SLOWER, SLOWEST = (30.0, 120.0), 8.0, 10.0
+"""How long to stay at a quota, and how many times slower to climb than at a rate; at most so many
+times slower again if few calls fit into a minute. A try may cost a minute: a proxy that says 60 s.
+"""
 NEAR = (0.7, 2.0)
 """Range, relative to a quota, taken for the same quota."""
 
@@ -224,7 +226,8 @@ class KnownLimits:
     def _decrease_rate(
         self, refusal: Sent, accepted: list[Sent], now: float, *, named: bool
     ) -> None:
-        first = self._bucket.empty_at is None
+        empty_at = self._bucket.empty_at
+        first = empty_at is None
         cost = sum(sent.cost for sent in accepted)
         bound = self._bucket.most(refusal.at, cost + self.mean_cost)
         measured = self._bucket.measure(accepted, refusal.at)
@@ -240,7 +243,11 @@ class KnownLimits:
                 measured = min(0.95 * recent, LIFT * measured)
             top = max((1 + DIP / 2) * measured, self._least_rate)
             self._suspicion.forget()
-            self.rate.lower_to(top, start, self._requests_per_s())
+            if empty_at is not None and refusal.at - empty_at < TELLING_S:
+                # Mostly the pause after a refusal: at a cap, far less than it allows.
+                self.rate.guess(top, start)
+            else:
+                self.rate.lower_to(top, start, self._requests_per_s())
             self._open_window(top, FIRST_WINDOW)
             return
         # No measurement yet: fall back, and pause until the bucket has refilled a little.

@@ -237,7 +237,7 @@ KINDS = [
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        # A call that is always refused is tried for ten minutes.
+        # A call that is always refused is tried for five minutes.
         patch.setattr("limpet.executors.settlement.MOST_REFUSALS", (2, 2))
         patch.setattr("limpet.pacing.adaptive.REST_S", (0.01, 0.01))
         yield make_runs(tmp_path_factory)

@@ -105,7 +105,7 @@ MOST_REFUSALS = 10, 50
 """Maximum refusals of an input while others pass: it may be too large, for example.
 
 More if a number of calls in flight is set: the provider may allow far fewer. With the waits in
-between, that takes ten minutes.
+between, that takes five minutes.
 """
 
 

@@ -51,7 +51,7 @@ LARGE = 1.2
 """Multiple of the mean cost above which a call may be refused while others pass."""
 MANY_EXPLAINED, OF_CALLS = 3, 100
 """Refusals that headers may explain, of about this many calls."""
-REST_S = 0.25, 16.0
+REST_S = 0.25, 8.0
 """Wait of a refused call if a number is set and the provider names no wait: doubled each time."""
 OUTAGE = 10
 """Different calls failing in a row that make an outage."""

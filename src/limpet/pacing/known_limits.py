@@ -122,7 +122,7 @@ class KnownLimits:
         self.latency_s, self.mean_cost = 1.0, 1.0
         self.chance = Chance()
         self._refusal_s = 0.05
-        self._traffic = Traffic()
+        self._traffic = Traffic(1.0 if fixed else MINUTE_S)
         self._bucket = Bucket(self._traffic)
         self._suspicion = Suspicion()
         self._refusals: deque[Sent] = deque(maxlen=CLIMBS)  # the first refusal of each episode

@@ -9,7 +9,6 @@ from limpet.pacing.limits import number
 from limpet.pacing.mirrors import Prediction
 
 MINUTE_S = 60.0
-KEPT_S = 2 * MINUTE_S
 
 
 class Sent:
@@ -31,12 +30,16 @@ class Sent:
 class Traffic:
     """The requests of the last two minutes.
 
+    Args:
+        minute_s: The length of a minute; less if nothing is measured and only the pace is shown.
+
     Attributes:
         minute_cost: Total cost of the last minute.
         count: How many requests were ever sent.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, minute_s: float = MINUTE_S) -> None:
+        self._minute_s = minute_s
         self._kept: deque[Sent] = deque()
         self._minute: deque[Sent] = deque()
         self.minute_cost = 0.0
@@ -62,9 +65,9 @@ class Traffic:
             self.minute_cost -= sent.cost
 
     def forget_old(self, now: float) -> None:
-        while self._minute and self._minute[0].at <= now - MINUTE_S:
+        while self._minute and self._minute[0].at <= now - self._minute_s:
             self.minute_cost -= self._minute.popleft().cost
-        while self._kept and self._kept[0].at < now - KEPT_S:
+        while self._kept and self._kept[0].at < now - 2 * self._minute_s:
             self._kept.popleft()
 
     def begin_minute(self) -> None:

@@ -260,7 +260,7 @@ class AdaptiveLimits(KnownLimits):
                 self._probe(sent, now, "refused")
             return False
         # It keeps its place: another call in its place would be refused too.
-        longest_s = min(REST_S[0] * 2.0**before, REST_S[1])
+        longest_s = min(REST_S[0] * 2.0 ** min(before, 10), REST_S[1])
         rest_s = random.uniform(longest_s / 2, longest_s)  # noqa: S311 - no secret
         sent.rest_s = max(rest_s, retry_after_s)
         heappush(self._resting, now + sent.rest_s)

@@ -20,7 +20,7 @@ forgotten when so many calls succeed that it cannot be true, or when it explains
 refusals although we slow down.
 
 If a limit far below was mistaken for chance, most calls are refused as soon as we speed up again:
-the first dozen calls are a probation that shows this.
+the first thirty calls are a probation that shows this.
 
 While no limit is known, refusals must come close together to show one: a slow start that exceeds a
 limit exceeds it by far. Four that do not come close together are chance, from the start.

@@ -37,7 +37,7 @@ FORGET = 0.003
 SURPRISE = 3.0
 """Multiple of the reserve a large call may take; with more left, the bucket was not the cause."""
 LARGEST = 50.0
-"""Multiple of the expected cost a large call may take. One call in a hundred larger than that."""
+"""Multiple of the expected cost a large call may take: the long tail of P12b."""
 GROW = 1.5
 """Growth of the reserve after a refusal."""
 

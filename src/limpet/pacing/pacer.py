@@ -58,7 +58,7 @@ class PacerState:
         waiting: Calls waiting for a ticket.
         binding: What limits the pace now, one of the keys of `WORDS`.
         blocked: "refused" or "down" while no calls succeed.
-        calls_per_s: Calls started per second over the last minute.
+        calls_per_s: Calls started per second over the last minute; at a number, the last second.
         sent: Number of calls.
         refused: Number of refused calls.
         failed: Number of failed calls.

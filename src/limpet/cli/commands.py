@@ -455,6 +455,19 @@ def _rm(**given: Any) -> int:
     return _call("rm", given)
 
 
+@cli.command("pace")
+@click.argument("action", required=False, type=click.Choice(["forget"]))
+@click.argument("url", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per endpoint.")
+def _pace(**given: Any) -> int:
+    """List what runs learned about endpoints, or forget it.
+
+    Runs with `pace: auto` start from it for a day. It has addresses, models and limits, no keys and
+    nothing of any call. `limpet pace forget` forgets all of it, with a URL what begins with that.
+    """
+    return _call("pace", given)
+
+
 @cli.command("schema")
 def _schema(**given: Any) -> int:
     """Print the JSON schema of eval.yml, for editors.

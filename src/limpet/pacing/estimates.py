@@ -182,6 +182,8 @@ FIRST_STEP = 3.0
 """The step after the first window, if nothing overtook. Eight slots: more costs timeouts."""
 FIRST_QUEUE = 8.0
 """The same as LONGEST_QUEUE, for the first step: the shortest latency is the idle one. One slot."""
+SLOWER = 1.5
+"""Growth in latency from which a server is slower than an earlier run remembers."""
 OVERTAKEN = {(1, 1), (1, 2), (1, 3), (2, 4), (2, 5), (2, 6), (3, 7), (3, 8)}
 """Answers to calls of the first window's later half among so many answers: it is not queued."""
 COHORT = (16, 0.25), (64, 1.0)
@@ -213,8 +215,19 @@ class Rounds:
         self.found = False
         self._overtook = 0
         self._paid: _Level | None = None
+        self._expected: _Level | None = None  # by an earlier run
         self._rounds, self._stayed = ROUNDS[0], 0
         self.open(now)
+
+    def expect(self, window: float, idle_s: float) -> None:
+        """Go to the window of an earlier run, if the first calls take no longer than then."""
+        if window > self.window:
+            self._expected = _Level(window, window, window / idle_s, idle_s)
+
+    @property
+    def idle_s(self) -> float | None:
+        """The latency without a queue, as far as it is known."""
+        return None if self._paid is None else self._paid.latency_s
 
     def open(self, now: float) -> None:
         """Begin a round."""
@@ -244,7 +257,8 @@ class Rounds:
             return
         self._latencies.append(latency_s)
         self._in_flight += sent.in_flight + 1
-        if not self._paid and self.window == self._limit and latency_s > SHORTEST_ROUND_S:
+        first = not self._paid and not self._expected
+        if first and self.window == self._limit and latency_s > SHORTEST_ROUND_S:
             self._overtook += sent.number >= self._cohort[len(self._cohort) // 2]
             if (self._overtook, len(self._latencies)) in OVERTAKEN:
                 self.window = 4.0 * self._limit
@@ -271,6 +285,10 @@ class Rounds:
         level = _Level(self._limit, in_flight, in_flight / latency_s, latency_s)
         if paid is None:
             self._paid = level
+            expected, self._expected = self._expected, None
+            if expected and level.latency_s <= SLOWER * expected.latency_s:
+                self.window = expected.window
+                return
             most = FIRST_QUEUE * min(self._latencies) * level.throughput
             self.window = max(self.window, min(most, (FIRST_STEP if bold else 2.0) * self._limit))
             return

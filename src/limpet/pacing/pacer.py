@@ -16,15 +16,13 @@ from typing import Any
 from limpet.arguments import whole_number_from
 from limpet.errors import LimpetError
 from limpet.pacing.adaptive import AdaptiveLimits
-from limpet.pacing.estimates import PLATEAU_S, Ceiling
 from limpet.pacing.limits import Limit, number, read_limits
+from limpet.pacing.memory import restore_memory, save_memory
 from limpet.pacing.observation import Observation
 from limpet.pacing.signals import LONGEST_WAIT_S, FailureKind, Signal, lower_cased
 from limpet.pacing.traffic import Sent, tokens_in
 
-# ---- What is a pacer doing, why does it wait, and what does it remember for a later run? --------
-
-MEMORY_VERSION = 1
+# ---- What is a pacer doing, and why does it wait? ------------------------------------------------
 
 WORDS = {
     "rate": "at the provider's limit",
@@ -102,53 +100,6 @@ class PaceEvent:
 
 def _known(top: float) -> float | None:
     return top if top < math.inf else None
-
-
-# ---- memory ---------------------------------------------------------------------------------
-
-
-def save_memory(limits: AdaptiveLimits) -> dict[str, Any]:
-    """Return what the limits learned, as plain JSON."""
-    tops = {name: ceiling.top for name, ceiling in _ceilings(limits).items() if ceiling.known}
-    return {
-        "version": MEMORY_VERSION,
-        **tops,
-        "latency_s": limits.steady_latency_s,
-        "mean_cost": limits.mean_cost,
-        "steady_rate": limits.steady_rate,
-        "window": limits.rounds.window,
-    }
-
-
-def restore_memory(limits: AdaptiveLimits, learned: Mapping[str, Any]) -> None:
-    """Start from what was learned. Invalid values and other versions are ignored."""
-    if learned.get("version") != MEMORY_VERSION:
-        return
-    now = limits.clock()
-    limits.latency_s = limits.steady_latency_s = _within(learned, "latency_s", 1e-3, 3600.0)
-    limits.mean_cost = _within(learned, "mean_cost", 1e-3, 1e9)
-    limits.steady_rate = number(learned.get("steady_rate")) or 0.0
-    tops = dict(learned)
-    # If no limit on the rate was met, the rate reached is the best start.
-    tops.setdefault("rate", learned.get("steady_rate"))
-    for name, ceiling in _ceilings(limits).items():
-        top = number(tops.get(name))
-        # Less than one call in ten minutes is not a plausible ceiling.
-        if top and top >= limits.mean_cost / 600:
-            ceiling.lower_to(top, now, math.inf, plateaus_s=(PLATEAU_S[1], PLATEAU_S[1]))
-    window = number(learned.get("window"))
-    if window:
-        limits.rounds.window = min(max(limits.rounds.window, window), float(limits.max_in_flight))
-    limits.rounds.open(now)
-
-
-def _within(learned: Mapping[str, Any], name: str, least: float, most: float) -> float:
-    value = number(learned.get(name))
-    return 1.0 if value is None else min(max(value, least), most)
-
-
-def _ceilings(limits: AdaptiveLimits) -> dict[str, Ceiling]:
-    return {"rate": limits.rate, "in_flight": limits.in_flight_cap, "per_minute": limits.quota}
 
 
 # ---- How does a caller report the end of a call? ------------------------------------------------

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from limpet.pacing.memory import PaceMemory, digest_of
 from limpet.pacing.observation import observing
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Cost, Pacer, Ticket
 from limpet.pacing.permits import Permits, current_permits
@@ -21,6 +22,7 @@ class PacerRegistry:
         max_in_flight: Maximum calls in flight, for each pacer.
         fixed: Whether so many are always in flight: see `Pacer`.
         memory: What the pacers of an earlier run learned.
+        remembered: What earlier runs of this user learned; it gets what these learn.
     """
 
     def __init__(
@@ -29,10 +31,12 @@ class PacerRegistry:
         max_in_flight: int = MAX_IN_FLIGHT,
         fixed: bool = False,
         memory: Mapping[str, Any] | None = None,
+        remembered: PaceMemory | None = None,
     ) -> None:
         self._max_in_flight = max_in_flight
         self._fixed = fixed
         self._memory: dict[str, Any] = dict(memory or {})
+        self._remembered = None if fixed else remembered
         self._pacers: dict[str, Pacer] = {}
 
     def get(self, key: str) -> Pacer:
@@ -43,6 +47,8 @@ class PacerRegistry:
                 key, max_in_flight=self._max_in_flight, fixed=self._fixed
             )
             learned = self._memory.get(key)
+            if learned is None and self._remembered is not None and (account := _account(key)):
+                learned = self._remembered.learned(*account)
             if isinstance(learned, Mapping):
                 pacer.memory = learned
         return pacer
@@ -50,6 +56,12 @@ class PacerRegistry:
     def use(self, key: str, pacer: Pacer) -> None:
         """Make this the one pacer for the key."""
         self._pacers[key] = pacer
+
+    def save(self) -> None:
+        """Remember what was learned of endpoints that have an address, for later runs."""
+        if self._remembered is not None:
+            found = [(_account(key), pacer.memory) for key, pacer in self._pacers.items()]
+            self._remembered.save((*account, one) for account, one in found if account and one)
 
     def __iter__(self) -> Iterator[Pacer]:
         return iter(self._pacers.values())
@@ -60,7 +72,8 @@ class PacerRegistry:
         return {**self._memory, **{key: pacer.memory for key, pacer in self._pacers.items()}}
 
 
-_accounts: dict[str, list[int]] = {}  # the hashes of the keys of each endpoint
+_accounts: dict[str, list[bytes]] = {}  # the digests of the keys of each endpoint
+_names: dict[str, tuple[str, bytes]] = {}  # the endpoint and the account of each pacer's key
 
 
 def endpoint_for(endpoint: str, key: str) -> str:
@@ -70,10 +83,17 @@ def endpoint_for(endpoint: str, key: str) -> str:
     API key is unknown. Each further one gets a number that reveals nothing about it.
     """
     keys = _accounts.setdefault(endpoint, [])
-    if (hashed := hash(key)) not in keys:
-        keys.append(hashed)
-    number = keys.index(hashed) + 1
-    return endpoint if number == 1 else f"{endpoint} (key {number})"
+    if (digest := digest_of(key)) not in keys:
+        keys.append(digest)
+    number = keys.index(digest) + 1
+    name = endpoint if number == 1 else f"{endpoint} (key {number})"
+    _names[name] = endpoint, digest
+    return name
+
+
+def _account(key: str) -> tuple[str, bytes] | None:
+    """Return the endpoint and the account of a pacer; None for one without an address."""
+    return _names.get(key) or ((key, b"") if "://" in key else None)
 
 
 _current: ContextVar[PacerRegistry | None] = ContextVar("limpet_pacers", default=None)

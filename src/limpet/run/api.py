@@ -343,6 +343,7 @@ def _request(prepared: Arguments, options: Options, view: Watcher | None = None)
         bad_rows=dataset.bad_rows,
         dataset_files=() if dataset.path is None else (dataset.path,),
         options=options.executors,
+        remember_pace=options.remember_pace,
         engines=engines,
         **{
             **{extra.name: getattr(prepared, extra.name) for extra in fields(Extras)},

@@ -46,17 +46,21 @@ class Pace:
             `concurrency` is the maximum in flight.
         cost: With a pacer, the estimated cost of a call: a number of tokens, or a mapping by
             dimension.
+        remember: Whether to start from what earlier runs learned of the endpoint, and to remember
+            what this one learns.
     """
 
     concurrency: int | Literal["auto"] = "auto"
     max_concurrency: int = MAX_IN_FLIGHT
     pacer: Pacer | None = None
     cost: CostOf | None = None
+    remember: bool = True
 
     def __post_init__(self) -> None:
         if self.concurrency != "auto":
             _number_or(self.concurrency, "concurrency", '"auto"', least=1)
         whole_number_from(1, max_concurrency=self.max_concurrency)
+        true_or_false(remember=self.remember)
         if not isinstance(self.pacer, (Pacer, type(None))):
             raise TypeError(f"pacer={self.pacer!r}: must be a Pacer or None")
         if self.cost is not None:
@@ -161,10 +165,12 @@ class Options:
 
     Attributes:
         executors: `pace`, `retry` and `timeout`, as options of the executors.
+        remember_pace: `remember` of `pace`.
         on_item: `watcher`, if it is a function of an `ItemResult`.
     """
 
     executors: ExecutorOptions
+    remember_pace: bool
     retry_failed: bool
     on_change: OnChange | None
     version: str | None
@@ -249,6 +255,7 @@ def as_options(given: Mapping[str, Any]) -> Options:
     true_or_false(show=given.get("show", True))
     return Options(
         executors=_executor_options(pace, retry, timeout),
+        remember_pace=pace.remember,
         retry_failed=given.get("retry_failed", True),
         on_change=given.get("on_change"),
         version=version,

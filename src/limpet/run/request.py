@@ -153,6 +153,7 @@ class Request(Extras):
         goals: The half-widths at which it stops; empty: it does all items.
         dataset_files: The files that the dataset was read from.
         options: The options of the executors.
+        remember_pace: Whether pacers start from what earlier runs learned, and pass it on.
         engines: The engine of each step that runs elsewhere, by the step's name.
     """
 
@@ -178,6 +179,7 @@ class Request(Extras):
     bad_rows: Sequence[Any]
     dataset_files: Sequence[Path]
     options: ExecutorOptions
+    remember_pace: bool
     engines: Mapping[str, Engine]
 
     @property

@@ -14,6 +14,7 @@ from limpet.executors.details import Finished
 from limpet.executors.inputs import InputSource
 from limpet.executors.options import ExecutorOptions
 from limpet.journal.journal import Journal
+from limpet.pacing.memory import of_the_user
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.pacing.registry import PacerRegistry
 from limpet.run.executing.ballots import StepBallots
@@ -65,7 +66,11 @@ class StepRunner:
         self.journal = journal
         self.counting = counting
         fixed = options.get("concurrency", "auto") != "auto"
-        self.pacers = PacerRegistry(max_in_flight=_most_in_flight(options), fixed=fixed)
+        self.pacers = PacerRegistry(
+            max_in_flight=_most_in_flight(options),
+            fixed=fixed,
+            remembered=of_the_user() if request.remember_pace else None,
+        )
         if (given := options.get("pacer")) is not None and request.workflow.endpoint is not None:
             self.pacers.use(request.workflow.endpoint, given)
         # The session handles signals itself: its steps must stop together.
@@ -179,7 +184,8 @@ class StepRunner:
             self._stopping.because(reason)
 
     def close(self) -> None:
-        """Stop watching the pace."""
+        """Stop watching the pace, and remember it."""
+        self.pacers.save()
         for unsubscribe in self._unsubscribe:
             unsubscribe()
 

@@ -1,0 +1,55 @@
+"""`limpet pace` lists what runs learned about endpoints, or forgets it."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from limpet.cli.error_exit import DONE
+from limpet.errors import LimpetError
+from limpet.pacing.limits import number
+from limpet.pacing.memory import PaceMemory, of_the_user
+from limpet.report.tables import cell, plain_table, put, put_json
+from limpet.report.terminal import say
+from limpet.report.words import duration
+from limpet.text import count, one_line
+
+
+def command(action: str | None, url: str | None, *, as_json: bool) -> int:
+    """List the endpoints and what was learned of each, or forget some."""
+    memory = of_the_user()
+    if memory is None:
+        raise LimpetError("the pace is not remembered: there is no home, or it is turned off")
+    if action == "forget":
+        return _forget(memory, url or "")
+    entries = sorted(memory.entries().values(), key=lambda entry: -entry["at"])
+    if as_json:
+        for entry in entries:
+            put_json(entry)
+    elif entries:
+        table = plain_table("endpoint", "learned", "age")
+        for entry in entries:
+            age = duration(time.time() - entry["at"])
+            table.add_row(*map(cell, (one_line(entry["endpoint"]), _words(entry["learned"]), age)))
+        put(table)
+    else:
+        say("no run with `pace: auto` learned anything in the last day")
+    return DONE
+
+
+def _forget(memory: PaceMemory, url: str) -> int:
+    try:
+        forgotten = memory.forget(url)
+    except OSError as error:
+        raise LimpetError(f"{one_line(str(memory.path))}: {error.strerror}") from error
+    say(f"forgot {count(forgotten, 'endpoint')}")
+    return DONE
+
+
+_WORDS = {"rate": "{:,.3g}/s", "in_flight": "{:,.0f} in flight", "per_minute": "{:,.0f} a minute"}
+
+
+def _words(learned: Mapping[str, Any]) -> str:
+    found = {name: number(learned.get(name)) for name in _WORDS}
+    known = [_WORDS[name].format(top) for name, top in found.items() if top is not None]
+    window = number(learned.get("window")) or 0.0
+    return ", ".join(known) or f"no limit up to {window:,.0f} in flight"

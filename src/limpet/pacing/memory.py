@@ -1,0 +1,193 @@
+"""What did earlier runs learn about an endpoint?
+
+A limit that was found should not be searched for again at every start. What a pacer learned is
+plain JSON (`save_memory`), and a later one starts from it (`restore_memory`). `PaceMemory` keeps it
+for the user from run to run, for a day. It is a first guess, never a fact: refusals measure as
+usual, and a server that only queues is tried with few calls before many are in flight.
+
+The file names endpoints and models. Accounts are told apart by an HMAC of their key with a salt
+that never leaves the folder; neither keys nor anything of a call are in it.
+"""
+
+import hashlib
+import hmac
+import json
+import math
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from limpet.pacing.adaptive import AdaptiveLimits
+from limpet.pacing.estimates import PLATEAU_S, Ceiling
+from limpet.pacing.limits import number
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows: two runs at once may forget what one learned
+    fcntl = None  # type: ignore[assignment]
+
+# ---- of one pacer -------------------------------------------------------------------------------
+
+MEMORY_VERSION = 1
+
+
+def save_memory(limits: AdaptiveLimits) -> dict[str, Any]:
+    """Return what the limits learned, as plain JSON."""
+    tops = {name: ceiling.top for name, ceiling in _ceilings(limits).items() if ceiling.known}
+    return {
+        "version": MEMORY_VERSION,
+        **tops,
+        "latency_s": limits.steady_latency_s,
+        "mean_cost": limits.mean_cost,
+        "steady_rate": limits.steady_rate,
+        "window": limits.rounds.window,
+        "idle_s": limits.rounds.idle_s,
+    }
+
+
+def restore_memory(limits: AdaptiveLimits, learned: Mapping[str, Any]) -> None:
+    """Start from what was learned. Invalid values and other versions are ignored."""
+    if learned.get("version") != MEMORY_VERSION:
+        return
+    now = limits.clock()
+    limits.latency_s = limits.steady_latency_s = _within(learned, "latency_s", 1e-3, 3600.0)
+    limits.mean_cost = _within(learned, "mean_cost", 1e-3, 1e9)
+    limits.steady_rate = number(learned.get("steady_rate")) or 0.0
+    tops = dict(learned)
+    # If no limit on the rate was met, the rate reached is the best start.
+    tops.setdefault("rate", learned.get("steady_rate"))
+    for name, ceiling in _ceilings(limits).items():
+        top = number(tops.get(name))
+        # Less than one call in ten minutes is not a plausible ceiling.
+        if top and top >= limits.mean_cost / 600:
+            ceiling.lower_to(top, now, math.inf, plateaus_s=(PLATEAU_S[1], PLATEAU_S[1]))
+    window = min(number(learned.get("window")) or 0.0, float(limits.max_in_flight))
+    if any(name in learned for name in _ceilings(limits)):  # it refuses what is too much
+        limits.rounds.window = max(limits.rounds.window, window)
+    elif idle_s := number(learned.get("idle_s")):
+        limits.rounds.expect(window, idle_s)
+    limits.rounds.open(now)
+
+
+def _within(learned: Mapping[str, Any], name: str, least: float, most: float) -> float:
+    value = number(learned.get(name))
+    return 1.0 if value is None else min(max(value, least), most)
+
+
+def _ceilings(limits: AdaptiveLimits) -> dict[str, Ceiling]:
+    return {"rate": limits.rate, "in_flight": limits.in_flight_cap, "per_minute": limits.quota}
+
+
+# ---- of all pacers, from run to run -------------------------------------------------------------
+
+A_DAY_S = 86_400.0
+MOST_BYTES, MOST_ENDPOINTS = 1_000_000, 500
+_OFF = "LIMPET_REMEMBER_PACE"
+
+
+class PaceMemory:
+    """What runs of this user learned, in a folder of its own.
+
+    Whatever is wrong with the file, a run starts without it: it saves seconds, no results.
+
+    Args:
+        folder: The folder; it is created when something is saved.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "pace.json"
+
+    def learned(self, endpoint: str, account: bytes) -> Mapping[str, Any]:
+        """Return what was learned of an endpoint within a day; empty if nothing."""
+        entry = self.entries().get(self._name(endpoint, account))
+        return {} if entry is None else dict(entry["learned"])
+
+    def entries(self) -> dict[str, dict[str, Any]]:
+        """Return the entries of the last day by their name: `endpoint`, `at` and `learned`."""
+        try:
+            with self.path.open("rb") as file:
+                found = json.loads(file.read(MOST_BYTES))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        now = time.time()
+        return {
+            name: entry
+            for name, entry in (found.items() if isinstance(found, dict) else ())
+            if isinstance(entry, dict)
+            and isinstance(entry.get("endpoint"), str)
+            and isinstance(entry.get("learned"), dict)
+            and 0 <= now - (number(entry.get("at")) or 0.0) < A_DAY_S
+        }
+
+    def save(self, learned: Iterable[tuple[str, bytes, Mapping[str, Any]]]) -> None:
+        """Add what was learned of endpoints and accounts, if the folder can be written."""
+        with suppress(OSError), self._changing() as entries:
+            for endpoint, account, one in learned:
+                name = self._name(endpoint, account)
+                entries.pop(name, None)  # the newest last
+                entries[name] = {"endpoint": endpoint, "at": time.time(), "learned": dict(one)}
+
+    def forget(self, endpoint: str = "") -> int:
+        """Remove what was learned of endpoints that begin so. Returns how many."""
+        with self._changing() as entries:
+            names = [
+                name for name, entry in entries.items() if entry["endpoint"].startswith(endpoint)
+            ]
+            for name in names:
+                del entries[name]
+        return len(names)
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, dict[str, Any]]]:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        lock = os.open(self.path.with_name("pace.lock"), flags, 0o600)
+        try:
+            if fcntl is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            entries = self.entries()
+            yield entries
+            kept = dict(list(entries.items())[-MOST_ENDPOINTS:])
+            with tempfile.NamedTemporaryFile(  # 0600
+                "w", encoding="utf-8", dir=self.path.parent, prefix=".pace", delete=False
+            ) as file:
+                json.dump(kept, file, indent=1)
+            Path(file.name).replace(self.path)
+        finally:
+            os.close(lock)
+
+    def _name(self, endpoint: str, account: bytes) -> str:
+        return hmac.new(self._salt(), endpoint.encode() + b"\0" + account, "sha256").hexdigest()
+
+    def _salt(self) -> bytes:
+        path = self.path.with_name("salt")
+        with suppress(OSError):
+            return path.read_bytes()
+        salt = secrets.token_bytes(32)
+        with suppress(OSError):
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.touch(0o600, exist_ok=False)
+            path.write_bytes(salt)
+        return salt
+
+
+def of_the_user() -> PaceMemory | None:
+    """Return the memory of this user; None: it is turned off, or there is no home."""
+    if os.environ.get(_OFF) == "0":
+        return None
+    state = os.environ.get("XDG_STATE_HOME", "")
+    try:
+        base = Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state"
+    except RuntimeError:
+        return None
+    return PaceMemory(base / "limpet")
+
+
+def digest_of(key: str) -> bytes:
+    """Return what tells an API key from others, in memory only."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()

@@ -28,6 +28,9 @@ settings.register_profile("new", max_examples=1000, print_blob=True, **calm)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "same")
 settings.load_profile(PROFILE)
 
+# What one test learns of a server is no business of another, nor of the user's runs.
+os.environ["LIMPET_REMEMBER_PACE"] = "0"
+
 BROWSER = "tests/browser/"
 
 # `make test` has its folders in memory, where a sync costs nothing: no test of it cuts the power.

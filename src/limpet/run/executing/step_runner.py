@@ -5,6 +5,7 @@ All steps of a session share the journal, the pacers, the guards and the stop.
 
 import asyncio
 import functools
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
@@ -37,6 +38,7 @@ from limpet.run.watcher import FixedPace
 from limpet.secrets.masking import Masking
 from limpet.shapes import Cell, Output
 
+_REMEMBER_EVERY_S = 10.0
 _FREE_CONCURRENCY = 32  # of a step without an endpoint
 _PACE_EVERY_S = 2.0
 
@@ -83,6 +85,7 @@ class StepRunner:
         self._files = files
         self._fail_fast = fail_fast
         self._recorders: list[Recorder] = []
+        self._remembered_at = time.monotonic()
         self._unsubscribe: list[Callable[[], None]] = []
 
     def recorder(self, step: Step) -> Recorder:
@@ -162,7 +165,8 @@ class StepRunner:
             self.journal.log_event("pace", step=step, words=words)
         else:
             endpoint = self._masking.ours.text(pacer.key)
-            self._unsubscribe.append(_tell_pace(self.journal, step, endpoint, pacer, engine))
+            stop = _tell_pace(self.journal, step, endpoint, pacer, engine, self._remember)
+            self._unsubscribe.append(stop)
         if self._watcher is not None:
             pace: Any = pacer or FixedPace(fixed)
             if engine is not None and engine.words:
@@ -182,6 +186,13 @@ class StepRunner:
         await executor.drain(inputs)
         if (reason := recorder.error or executor.stop_reason) is not None:
             self._stopping.because(reason)
+
+    def _remember(self) -> None:
+        """Remember what was learned now and then: the process may be killed."""
+        now = time.monotonic()
+        if now - self._remembered_at > _REMEMBER_EVERY_S:
+            self._remembered_at = now
+            self.pacers.save()
 
     def close(self) -> None:
         """Stop watching the pace, and remember it."""
@@ -219,7 +230,12 @@ def output_of(finished: Finished[Any, Output]) -> Output | None:
 
 
 def _tell_pace(
-    journal: Journal, step: str, endpoint: str, pacer: Pacer, engine: StepEngine | None
+    journal: Journal,
+    step: str,
+    endpoint: str,
+    pacer: Pacer,
+    engine: StepEngine | None,
+    remember: Callable[[], None],
 ) -> Callable[[], None]:
     """Write the pace as an event, now and on changes; return a function that stops this.
 
@@ -230,6 +246,7 @@ def _tell_pace(
     def tell() -> None:
         nonlocal later
         later = None
+        remember()
         state = pacer.state
         journal.log_event(
             "pace",

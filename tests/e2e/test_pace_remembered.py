@@ -1,0 +1,99 @@
+"""A second run, in another process, starts from what the first one learned of the server."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from e2e.servers import on_a_thread
+
+
+class Server:
+    """Answers anything after a while; counts the most calls in flight at once."""
+
+    def __init__(self):
+        self.seconds = 0.5
+        self.now = self.most = 0
+
+    @asynccontextmanager
+    async def serving(self):
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
+        try:
+            yield "http://{}:{}".format(*runner.addresses[0][:2])
+        finally:
+            await runner.cleanup()
+
+    async def _answer(self, request):
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(self.seconds)
+        self.now -= 1
+        choice = {"index": 0, "message": {"role": "assistant", "content": "x"}}
+        return web.json_response({"choices": [choice], "model": "m"})
+
+
+@pytest.fixture
+def server():
+    found = Server()
+    with on_a_thread(found.serving()) as url:
+        found.url = url
+        yield found
+
+
+@pytest.fixture
+def limpet(tmp_path):
+    """Return a function that runs limpet in a process of its own, with a state of its own."""
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "LIMPET_REMEMBER_PACE": "1"}
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "limpet", *arguments]
+        done = subprocess.run(
+            command, cwd=tmp_path, env={**environment, "KEY": "sk-of-a-test"},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done
+
+    return run
+
+
+def most_of(server, limpet, tmp_path, name, count, *options):
+    """Return the most calls in flight at once in a run of so many items."""
+    rows = [json.dumps({"id": f"q{n}", "question": str(n)}) for n in range(count)]
+    (tmp_path / f"{name}.jsonl").write_text("\n".join(rows))
+    model = f'{{openai: "{server.url}/v1", model: m, key: "${{KEY}}"}}'
+    (tmp_path / "eval.yml").write_text(
+        f'models: {{m: {model}}}\nworkflow: {{model: m, prompt: "{{{{question}}}}"}}\n'
+    )
+    server.most = 0
+    limpet("run", "eval.yml", "--set", f"name={name}", "--set", f"dataset={name}.jsonl", *options)
+    return server.most
+
+
+@pytest.mark.slow
+def test_the_second_run_is_at_its_pace_at_once(server, limpet, tmp_path):
+    cold = most_of(server, limpet, tmp_path, "cold", 200, "--set", "pace.remember=false")
+    assert not (tmp_path / "limpet").exists()
+    most_of(server, limpet, tmp_path, "learns", 1200)
+    assert "sk-of-a-test" not in (tmp_path / "limpet" / "pace.json").read_text()
+    [line] = limpet("pace", "--json").stdout.splitlines()
+    assert json.loads(line)["endpoint"] == f"{server.url} m"
+    assert "in flight" in limpet("pace").stdout
+    assert most_of(server, limpet, tmp_path, "warm", 200) > 1.4 * cold
+    limpet("pace", "forget", server.url)
+    assert limpet("pace", "--json").stdout == ""
+
+
+@pytest.mark.slow
+def test_a_server_that_is_slower_now_is_not_flooded(server, limpet, tmp_path):
+    most_of(server, limpet, tmp_path, "learns", 1200)
+    server.seconds = 1.5
+    assert most_of(server, limpet, tmp_path, "slow", 60) <= 48

@@ -1,0 +1,148 @@
+"""What runs learned of an endpoint is kept for a day, and is a first guess."""
+
+import json
+import stat
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from limpet.pacing import memory
+from limpet.pacing.adaptive import AdaptiveLimits
+from limpet.pacing.memory import PaceMemory, digest_of, of_the_user, restore_memory
+from limpet.pacing.registry import PacerRegistry, endpoint_for
+
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+import pacing
+import providers
+
+URL = "https://api.example.com gpt"
+KEY = digest_of("sk-secret-1")
+LEARNED = {"version": 1, "rate": 20.0, "latency_s": 1.0, "mean_cost": 1.0, "window": 40.0}
+
+
+@pytest.fixture
+def kept(tmp_path):
+    return PaceMemory(tmp_path / "state" / "limpet")
+
+
+def test_what_was_saved_is_there_for_the_same_endpoint_and_key(kept):
+    kept.save([(URL, KEY, LEARNED)])
+    assert PaceMemory(kept.path.parent).learned(URL, KEY) == LEARNED
+    assert kept.learned(URL, digest_of("sk-secret-2")) == {}
+    assert kept.learned("https://api.example.com other", KEY) == {}
+
+
+def test_it_is_the_users_alone_and_has_no_key_in_it(kept):
+    kept.save([(URL, KEY, LEARNED)])
+    folder = kept.path.parent
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for path in folder.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        content = path.read_bytes()
+        assert b"sk-secret" not in content
+        assert KEY not in content
+        assert KEY.hex().encode() not in content
+    assert not [path for path in folder.iterdir() if path.name.startswith(".pace")]
+
+
+def test_it_holds_for_a_day(kept, monkeypatch):
+    kept.save([(URL, KEY, LEARNED)])
+    now = time.time()
+    monkeypatch.setattr(memory.time, "time", lambda: now + 86_000)
+    assert kept.learned(URL, KEY)
+    monkeypatch.setattr(memory.time, "time", lambda: now + 87_000)
+    assert not kept.learned(URL, KEY)
+    kept.save([("https://other m", KEY, LEARNED)])
+    assert [entry["endpoint"] for entry in json.loads(kept.path.read_text()).values()] == [
+        "https://other m"
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"null", b'{"a": 1}', b'{"a": {"endpoint": 3}}', b"\xff\xfe", b"[" * 100_000],
+)
+def test_a_damaged_file_is_as_none_and_is_replaced(kept, content):
+    kept.save([(URL, KEY, LEARNED)])
+    kept.path.write_bytes(content)
+    assert kept.learned(URL, KEY) == {}
+    kept.save([(URL, KEY, LEARNED)])
+    assert kept.learned(URL, KEY) == LEARNED
+
+
+def test_a_folder_that_cannot_be_made_is_no_error(tmp_path):
+    (tmp_path / "state").write_text("a file")
+    blocked = PaceMemory(tmp_path / "state" / "limpet")
+    blocked.save([(URL, KEY, LEARNED)])
+    assert blocked.learned(URL, KEY) == {}
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(kept, tmp_path):
+    kept.path.parent.mkdir(parents=True)
+    (tmp_path / "victim").write_text("mine")
+    (kept.path.parent / "pace.lock").symlink_to(tmp_path / "victim")
+    kept.save([(URL, KEY, LEARNED)])
+    assert (tmp_path / "victim").read_text() == "mine"
+
+
+def test_it_is_forgotten_by_the_beginning_of_its_address(kept):
+    kept.save([(URL, KEY, LEARNED), ("https://other m", KEY, LEARNED)])
+    assert kept.forget("https://api.") == 1
+    assert [entry["endpoint"] for entry in kept.entries().values()] == ["https://other m"]
+    assert kept.forget() == 1
+    assert not kept.entries()
+
+
+def test_only_endpoints_with_an_address_are_remembered(kept):
+    registry = PacerRegistry(remembered=kept)
+    paced = endpoint_for("https://of-a-test.example m", "sk-secret-3")
+    for key in ("workflow", paced, "http://127.0.0.1:1"):
+        registry.get(key).memory = LEARNED
+    registry.save()
+    assert {entry["endpoint"] for entry in kept.entries().values()} == {paced, "http://127.0.0.1:1"}
+    later = PacerRegistry(remembered=kept)
+    assert later.get(paced).memory == LEARNED
+    assert later.get("workflow").memory == {}
+
+
+def test_a_number_neither_uses_nor_changes_it(kept):
+    kept.save([(URL, b"", LEARNED)])
+    registry = PacerRegistry(fixed=True, max_in_flight=4, remembered=kept)
+    assert registry.get(URL).memory == {}
+    registry.save()
+    assert len(kept.entries()) == 1
+
+
+def test_it_can_be_turned_off(monkeypatch, tmp_path):
+    monkeypatch.setenv("LIMPET_REMEMBER_PACE", "0")
+    assert of_the_user() is None
+    monkeypatch.setenv("LIMPET_REMEMBER_PACE", "1")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert of_the_user().path == tmp_path / "limpet" / "pace.json"
+
+
+# ---- a first guess -------------------------------------------------------------------------------
+
+
+def test_where_nothing_was_refused_the_first_calls_show_whether_it_is_still_true():
+    now = [0.0]
+    learned = {"version": 1, "latency_s": 4.0, "window": 500.0, "idle_s": 1.0}
+    for seconds, window in ((1.0, 500), (3.0, 48)):
+        limits = AdaptiveLimits(lambda: now[0], 1000)
+        restore_memory(limits, learned)
+        assert limits.limit() == 16
+        sent = [limits.send(1.0, {}, object()) for _ in range(16)]
+        assert limits.wait_s(1.0, {}) is None
+        now[0] += seconds
+        for one in sent:
+            limits.ok(one)
+        assert limits.limit() == window
+
+
+def test_the_second_run_on_a_server_that_only_queues_gets_there_sooner():
+    cold = pacing.run(providers.Batching(0, 6000))
+    warm = pacing.run(providers.Batching(0, 6000), cold.memory)
+    assert warm.t90_s <= cold.t90_s - 4  # of which ten seconds are the window it is measured in
+    assert warm.efficiency > cold.efficiency + 0.05

@@ -62,7 +62,16 @@ def test_it_holds_for_a_day(kept, monkeypatch):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"null", b'{"a": 1}', b'{"a": {"endpoint": 3}}', b"\xff\xfe", b"[" * 100_000],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"a": 1}',
+        b'{"a": {"endpoint": 3}}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+    ],
 )
 def test_a_damaged_file_is_as_none_and_is_replaced(kept, content):
     kept.save([(URL, KEY, LEARNED)])

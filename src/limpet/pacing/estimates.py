@@ -215,14 +215,25 @@ class Rounds:
         self.found = False
         self._overtook = 0
         self._paid: _Level | None = None
-        self._expected: _Level | None = None  # by an earlier run
+        self._expected: tuple[_Level, bool] | None = None  # by an earlier run
         self._rounds, self._stayed = ROUNDS[0], 0
         self.open(now)
 
-    def expect(self, window: float, idle_s: float) -> None:
-        """Go to the window of an earlier run, if the first calls take no longer than then."""
+    def expect(self, window: float, idle_s: float, *, found: bool) -> None:
+        """Go to the window of an earlier run, if the first calls take no longer than then.
+
+        Args:
+            window: The window.
+            idle_s: The latency without a queue.
+            found: Whether a larger window did not pay.
+        """
         if window > self.window:
-            self._expected = _Level(window, window, window / idle_s, idle_s)
+            self._expected = _Level(window, window, window / idle_s, idle_s), found
+
+    @property
+    def steady_window(self) -> float:
+        """The window, without a try for more."""
+        return self._paid.window if self.found and self._paid else self.window
 
     @property
     def idle_s(self) -> float | None:
@@ -286,8 +297,9 @@ class Rounds:
         if paid is None:
             self._paid = level
             expected, self._expected = self._expected, None
-            if expected and level.latency_s <= SLOWER * expected.latency_s:
-                self.window = expected.window
+            if expected and level.latency_s <= SLOWER * expected[0].latency_s:
+                self.window, self.found = expected[0].window, expected[1]
+                self._paid = expected[0] if self.found else level
                 return
             most = FIRST_QUEUE * min(self._latencies) * level.throughput
             self.window = max(self.window, min(most, (FIRST_STEP if bold else 2.0) * self._limit))

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from limpet.pacing.adaptive import AdaptiveLimits
-from limpet.pacing.estimates import PLATEAU_S, Ceiling
+from limpet.pacing.estimates import FULL_SPEED, PLATEAU_S, Ceiling
+from limpet.pacing.known_limits import QUOTA_PLATEAU_S, SLOWER
 from limpet.pacing.limits import number
 
 try:
@@ -45,7 +46,8 @@ def save_memory(limits: AdaptiveLimits) -> dict[str, Any]:
         "latency_s": limits.steady_latency_s,
         "mean_cost": limits.mean_cost,
         "steady_rate": limits.steady_rate,
-        "window": limits.rounds.window,
+        "window": limits.rounds.steady_window,
+        "found": limits.rounds.found,
         "idle_s": limits.rounds.idle_s,
     }
 
@@ -58,19 +60,19 @@ def restore_memory(limits: AdaptiveLimits, learned: Mapping[str, Any]) -> None:
     limits.latency_s = limits.steady_latency_s = _within(learned, "latency_s", 1e-3, 3600.0)
     limits.mean_cost = _within(learned, "mean_cost", 1e-3, 1e9)
     limits.steady_rate = number(learned.get("steady_rate")) or 0.0
-    tops = dict(learned)
-    # If no limit on the rate was met, the rate reached is the best start.
-    tops.setdefault("rate", learned.get("steady_rate"))
     for name, ceiling in _ceilings(limits).items():
-        top = number(tops.get(name))
+        top = number(learned.get(name))
         # Less than one call in ten minutes is not a plausible ceiling.
         if top and top >= limits.mean_cost / 600:
-            ceiling.lower_to(top, now, math.inf, plateaus_s=(PLATEAU_S[1], PLATEAU_S[1]))
+            if ceiling is limits.quota:
+                ceiling.lower_to(top, now, FULL_SPEED / SLOWER, QUOTA_PLATEAU_S, dip=0.0)
+            else:
+                ceiling.lower_to(top, now, math.inf, plateaus_s=(PLATEAU_S[1], PLATEAU_S[1]))
     window = min(number(learned.get("window")) or 0.0, float(limits.max_in_flight))
     if any(name in learned for name in _ceilings(limits)):  # it refuses what is too much
         limits.rounds.window = max(limits.rounds.window, window)
     elif idle_s := number(learned.get("idle_s")):
-        limits.rounds.expect(window, idle_s)
+        limits.rounds.expect(window, idle_s, found=learned.get("found") is True)
     limits.rounds.open(now)
 
 

@@ -8,11 +8,10 @@ import importlib
 import importlib.util
 import json
 import sys
-import threading
 import urllib.request
 
 import pytest
-from aiohttp import ClientSession, TCPConnector
+from aiohttp import ClientSession
 from e2e.counting_server import CountingServer
 
 import limpet
@@ -52,12 +51,8 @@ def plain(server):
 
 
 def asynchronous(server):
-    session = threading.local()
-
     async def answer(question):
-        if not hasattr(session, "client"):
-            session.client = ClientSession(connector=TCPConnector(limit=0))  # 100 by default
-        async with session.client.post(server.url, json={}) as reply:
+        async with ClientSession() as session, session.post(server.url, json={}) as reply:
             return (await reply.json())["value"]
 
     return answer

@@ -30,6 +30,7 @@ settings.load_profile(PROFILE)
 
 # What one test learns of a server is no business of another, nor of the user's runs.
 os.environ["LIMPET_REMEMBER_PACE"] = "0"
+os.environ["LIMPET_SHARE_PACE"] = "0"
 
 BROWSER = "tests/browser/"
 

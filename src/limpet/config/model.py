@@ -413,6 +413,9 @@ class PaceSection(Section):
     concurrency: Concurrency | None = _key("Calls in flight, or auto to find the limit.")
     max_concurrency: Count | None = _key("The limit of auto.")
     remember: bool | None = _key("Whether to start from what earlier runs learned of the endpoint.")
+    share: bool | None = _key(
+        "Whether to share the endpoint's limit with other runs of yours here."
+    )
 
 
 class BackoffSection(Section):

@@ -64,6 +64,7 @@ class AdaptiveLimits(KnownLimits):
 
     Attributes:
         in_flight: Calls in flight.
+        ahead: Calls of other processes that start before our next.
         large_calls: Which calls may be larger than others.
         mirrors: Copies of the provider's buckets, by name.
         usage: What a call uses.
@@ -76,7 +77,7 @@ class AdaptiveLimits(KnownLimits):
         self, clock: Callable[[], float], max_in_flight: int, *, fixed: bool = False
     ) -> None:
         super().__init__(clock, max_in_flight, fixed=fixed)
-        self.in_flight = 0
+        self.in_flight = self.ahead = 0
         self.large_calls = LargeCalls()
         self.usage = MeanUsage()
         self.mirrors = Mirrors(self.usage.mean)
@@ -91,6 +92,16 @@ class AdaptiveLimits(KnownLimits):
         self._resting: list[float] = []  # a heap: until when refused calls wait in their places
         self._failing: set[object] = set()  # owners of failures since the last success
         self._window_before = 0.0  # the window before refusals that may be random
+
+    @property
+    def own_in_flight(self) -> int:
+        """Calls of this process in flight."""
+        return self.in_flight
+
+    @property
+    def others(self) -> int:
+        """How many other processes call the endpoint."""
+        return 0
 
     # ---- may a call start? ----------------------------------------------------------------
 
@@ -116,12 +127,13 @@ class AdaptiveLimits(KnownLimits):
             self._bucket.brake(now, by_window=True)
             return None
         self._bucket.brake(now, by_window=False)
-        wait = self._sent_at + min(cost / self.pace(), LONGEST_PACE_S) - now
+        calls = 1 + self.ahead
+        wait = self._sent_at + min(calls * cost / self.pace(), LONGEST_PACE_S) - now
         self._traffic.forget_old(now)
         first = self._traffic.minute_since
-        if first is not None and self._traffic.minute_cost + cost > self.quota.at(now):
+        if first is not None and self._traffic.minute_cost + calls * cost > self.quota.at(now):
             wait = max(wait, first + MINUTE_S - now)
-        return max(0.0, min(wait, CHECK_AGAIN_S), self.mirrors.wait_s(costs, now))
+        return max(0.0, min(wait, CHECK_AGAIN_S), self.mirrors.wait_s(costs, now, calls))
 
     def send(self, cost: float, costs: Mapping[str, float], owner: object) -> Sent:
         """Record that a call starts now."""

@@ -1,7 +1,8 @@
 """What is known about one limit of an endpoint, and is the endpoint up?"""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from typing import Any
 
 from limpet.pacing.traffic import Sent, Traffic
 
@@ -37,6 +38,15 @@ class Ceiling:
     @property
     def known(self) -> bool:
         return self.top < math.inf
+
+    @property
+    def state(self) -> list[float]:
+        """What `restore` needs."""
+        return [self.top, self._since, self._plateau_s, self._stretch, self._dip]
+
+    def restore(self, state: list[float]) -> None:
+        """Become the ceiling with this state."""
+        self.top, self._since, self._plateau_s, self._stretch, self._dip = state
 
     def at(self, now: float) -> float:
         """Return how much may be used now."""
@@ -229,6 +239,17 @@ class Rounds:
         """
         if window > self.window:
             self._expected = _Level(window, window, window / idle_s, idle_s), found
+
+    @property
+    def state(self) -> list[Any]:
+        """What `restore` needs."""
+        paid = None if self._paid is None else astuple(self._paid)
+        return [self.window, self.found, paid, self._rounds, self._stayed]
+
+    def restore(self, state: list[Any]) -> None:
+        """Stand where another process stands."""
+        self.window, self.found, paid, self._rounds, self._stayed = state
+        self._paid = None if paid is None else _Level(*paid)
 
     @property
     def steady_window(self) -> float:

@@ -20,6 +20,7 @@ So a small quota is only suspected until it is seen again.
 import math
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from limpet.pacing.chance import Chance
 from limpet.pacing.estimates import (
@@ -130,6 +131,22 @@ class KnownLimits:
         self._decreased_number = 0
         self._quota_decreased = False  # the last decrease was the quota's
         self._lifted = False  # the rate is above what was measured
+
+    @property
+    def state(self) -> list[Any]:
+        """What another process needs to stand where this one does."""
+        ceilings = [ceiling.state for ceiling in (self.rate, self.in_flight_cap, self.quota)]
+        times = [self.hold_until, self._decreased_at, self._bucket.empty_at, self.latency_s]
+        return [*ceilings, self.rounds.state, *times]
+
+    def restore(self, state: list[Any]) -> None:
+        """Stand where another process stands."""
+        rate, cap, quota, rounds, *times = state
+        self.rate.restore(rate)
+        self.in_flight_cap.restore(cap)
+        self.quota.restore(quota)
+        self.rounds.restore(rounds)
+        self.hold_until, self._decreased_at, self._bucket.empty_at, self.latency_s = times
 
     @property
     def blocked(self) -> str | None:

@@ -106,7 +106,7 @@ class PaceMemory:
 
     def learned(self, endpoint: str, account: bytes) -> Mapping[str, Any]:
         """Return what was learned of an endpoint within a day; empty if nothing."""
-        entry = self.entries().get(self._name(endpoint, account))
+        entry = self.entries().get(self.name_of(endpoint, account))
         return {} if entry is None else dict(entry["learned"])
 
     def entries(self) -> dict[str, dict[str, Any]]:
@@ -130,7 +130,7 @@ class PaceMemory:
         """Add what was learned of endpoints and accounts, if the folder can be written."""
         with suppress(OSError), self._changing() as entries:
             for endpoint, account, one in learned:
-                name = self._name(endpoint, account)
+                name = self.name_of(endpoint, account)
                 entries.pop(name, None)  # the newest last
                 entries[name] = {"endpoint": endpoint, "at": time.time(), "learned": dict(one)}
 
@@ -163,7 +163,7 @@ class PaceMemory:
         finally:
             os.close(lock)
 
-    def _name(self, endpoint: str, account: bytes) -> str:
+    def name_of(self, endpoint: str, account: bytes) -> str:
         return hmac.new(self._salt(), endpoint.encode() + b"\0" + account, "sha256").hexdigest()
 
     def _salt(self) -> bytes:

@@ -206,11 +206,11 @@ class Mirrors(dict[str, Mirror]):
         super().__init__()
         self._used = used
 
-    def wait_s(self, costs: Mapping[str, float], now: float) -> float:
-        """Return the seconds until every bucket has enough for a request of these costs."""
+    def wait_s(self, costs: Mapping[str, float], now: float, calls: int = 1) -> float:
+        """Return the seconds until every bucket has enough for so many such requests."""
         wait = 0.0
         for name, mirror in self.items():
-            wait = max(wait, mirror.wait_s(self._cost(name, costs), now))
+            wait = max(wait, mirror.wait_s(calls * self._cost(name, costs), now))
         return wait
 
     def bind(self, now: float) -> bool:

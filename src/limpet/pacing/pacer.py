@@ -19,6 +19,7 @@ from limpet.pacing.adaptive import AdaptiveLimits
 from limpet.pacing.limits import Limit, number, read_limits
 from limpet.pacing.memory import restore_memory, save_memory
 from limpet.pacing.observation import Observation
+from limpet.pacing.sharing import BEAT_S, CallLog, SharedLimits
 from limpet.pacing.signals import LONGEST_WAIT_S, FailureKind, Signal, lower_cased
 from limpet.pacing.traffic import Sent, tokens_in
 
@@ -60,6 +61,7 @@ class PacerState:
         sent: Number of calls.
         refused: Number of refused calls.
         failed: Number of failed calls.
+        others: Number of other processes that call the endpoint and share its limit.
         usage: Total usage that the calls reported.
     """
 
@@ -75,14 +77,18 @@ class PacerState:
     sent: int
     refused: int
     failed: int
+    others: int
     usage: Mapping[str, float]
 
     @property
     def words(self) -> str:
         """What limits the pace now, in words, and how many calls were refused and failed."""
+        words = WORDS[self.binding]
+        if self.others:
+            words += f", shared with {self.others} other process{'es' * (self.others > 1)}"
         counts = ((self.refused, "refused"), (self.failed, "failed"))
         ended = ", ".join(f"{count:,} {what}" for count, what in counts if count)
-        return f"{WORDS[self.binding]} ({ended})" if ended else WORDS[self.binding]
+        return f"{words} ({ended})" if ended else words
 
     def __str__(self) -> str:
         return f"{self.in_flight} in flight · {self.calls_per_s:.1f}/s · {self.words}"
@@ -229,6 +235,8 @@ class Pacer:
         fixed: Whether so many are always in flight. Only a wait that the provider names, the limits
             in its headers, and an outage make it fewer.
         clock: Returns the time in seconds; None: the running loop's.
+        log: Returns where processes that share the endpoint tell each other of their calls; None:
+            it is not shared.
     """
 
     def __init__(
@@ -238,15 +246,18 @@ class Pacer:
         max_in_flight: int = MAX_IN_FLIGHT,
         fixed: bool = False,
         clock: Callable[[], float] | None = None,
+        log: Callable[[], CallLog] | None = None,
     ) -> None:
         self.key = key
         self.max_in_flight = whole_number_from(1, max_in_flight=max_in_flight)
         self.fixed = fixed
         self._given_clock = clock
+        self._given_log = log
         self._limits: AdaptiveLimits | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiters: deque[_Waiter] = deque()
         self._timer: asyncio.TimerHandle | None = None
+        self._beat_timer: asyncio.TimerHandle | None = None
         self._memory: dict[str, Any] = {}
         self._listeners: list[Callable[[PaceEvent], None]] = []
         self._announced: tuple[object, ...] = ()
@@ -269,6 +280,7 @@ class Pacer:
         waiter = _Waiter(*self._priced(cost, owner), owner)
         self._waiters.append(waiter)
         if len(self._waiters) == 1:  # the timer is for the first
+            self._keep_beating()
             self._set_timer(self._bound().wait_s(waiter.cost, waiter.costs))
         try:
             return await waiter.future
@@ -299,6 +311,7 @@ class Pacer:
     ) -> Ticket:
         self._counts["sent"] += 1
         sent = limits.send(cost, costs, object() if owner is None else owner)
+        self._keep_beating()
         return Ticket(self, limits, sent)
 
     def _grant(self) -> None:
@@ -337,7 +350,7 @@ class Pacer:
         loop = asyncio.get_running_loop()
         if self._limits is not None and loop is self._loop:
             return self._limits
-        busy = self._waiters or (self._limits is not None and self._limits.in_flight)
+        busy = self._waiters or (self._limits is not None and self._limits.own_in_flight)
         if busy and self._loop is not None and not self._loop.is_closed():
             raise LimpetError(
                 f"the pacer {self.key!r} is in use on another event loop",
@@ -346,12 +359,38 @@ class Pacer:
         learned = self.memory
         self._waiters.clear()  # left over from a closed loop
         self._loop = loop
-        self._limits = AdaptiveLimits(
-            self._given_clock or loop.time, self.max_in_flight, fixed=self.fixed
-        )
-        if not self.fixed:
+        self._beat_timer = None
+        self._limits = self._new_limits(self._given_clock or loop.time)
+        if not self.fixed and not self._limits.others:
             restore_memory(self._limits, learned)
         return self._limits
+
+    def _new_limits(self, clock: Callable[[], float]) -> AdaptiveLimits:
+        if self._given_log is not None:
+            try:
+                log = self._given_log()
+            except OSError as error:
+                logger.warning("the pace is not shared with other runs: %s", error)
+            else:
+                waits = self._waiters.__len__
+                return SharedLimits(clock, self.max_in_flight, log, waits, fixed=self.fixed)
+        return AdaptiveLimits(clock, self.max_in_flight, fixed=self.fixed)
+
+    # ---- sharing --------------------------------------------------------------------------------
+
+    def _keep_beating(self) -> None:
+        """Tell other processes that this one is there, while it has calls."""
+        if self._beat_timer is None and isinstance(self._limits, SharedLimits):
+            assert self._loop is not None
+            self._beat_timer = self._loop.call_later(BEAT_S, self._beat)
+
+    def _beat(self) -> None:
+        self._beat_timer = None
+        limits = self._limits
+        if isinstance(limits, SharedLimits) and (self._waiters or limits.own_in_flight):
+            limits.beat()
+            self._grant()
+            self._keep_beating()
 
     # ---- settling -----------------------------------------------------------------------------
 
@@ -414,11 +453,12 @@ class Pacer:
             in_flight_cap=_known(limits.in_flight_cap.top),
             per_minute=_known(limits.quota.top),
             limit=limits.limit(),
-            in_flight=limits.in_flight,
+            in_flight=limits.own_in_flight,
             waiting=len(self._waiters),
             binding=limits.binding() if self._limits or self.fixed else "start",
             blocked=limits.blocked,
             calls_per_s=limits.calls_per_s(),
+            others=limits.others,
             usage=dict(self._usage),
             **self._counts,
         )

@@ -4,6 +4,8 @@ Each provider, account and model has one limit, so all its callers must share on
 returns the pacer by that key, and carries what the pacers learned to a later run.
 """
 
+import functools
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,6 +15,9 @@ from limpet.pacing.memory import PaceMemory, digest_of
 from limpet.pacing.observation import observing
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Cost, Pacer, Ticket
 from limpet.pacing.permits import Permits, current_permits
+from limpet.pacing.sharing import shared_log
+
+_OFF = "LIMPET_SHARE_PACE"
 
 
 class PacerRegistry:
@@ -23,6 +28,7 @@ class PacerRegistry:
         fixed: Whether so many are always in flight: see `Pacer`.
         memory: What the pacers of an earlier run learned.
         remembered: What earlier runs of this user learned; it gets what these learn.
+        shared: Whether to share the limits with other processes of this user.
     """
 
     def __init__(
@@ -32,22 +38,28 @@ class PacerRegistry:
         fixed: bool = False,
         memory: Mapping[str, Any] | None = None,
         remembered: PaceMemory | None = None,
+        shared: bool = False,
     ) -> None:
         self._max_in_flight = max_in_flight
         self._fixed = fixed
         self._memory: dict[str, Any] = dict(memory or {})
         self._remembered = None if fixed else remembered
+        self._shared = shared and os.environ.get(_OFF) != "0"
         self._pacers: dict[str, Pacer] = {}
 
     def get(self, key: str) -> Pacer:
         """Return the one pacer for this key."""
         pacer = self._pacers.get(key)
         if pacer is None:
+            account = _account(key)
             pacer = self._pacers[key] = Pacer(
-                key, max_in_flight=self._max_in_flight, fixed=self._fixed
+                key,
+                max_in_flight=self._max_in_flight,
+                fixed=self._fixed,
+                log=functools.partial(shared_log, *account) if account and self._shared else None,
             )
             learned = self._memory.get(key)
-            if learned is None and self._remembered is not None and (account := _account(key)):
+            if learned is None and self._remembered is not None and account:
                 learned = self._remembered.learned(*account)
             if isinstance(learned, Mapping):
                 pacer.memory = learned

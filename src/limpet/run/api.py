@@ -344,6 +344,7 @@ def _request(prepared: Arguments, options: Options, view: Watcher | None = None)
         dataset_files=() if dataset.path is None else (dataset.path,),
         options=options.executors,
         remember_pace=options.remember_pace,
+        share_pace=options.share_pace,
         engines=engines,
         **{
             **{extra.name: getattr(prepared, extra.name) for extra in fields(Extras)},

@@ -48,6 +48,7 @@ class Pace:
             dimension.
         remember: Whether to start from what earlier runs learned of the endpoint, and to remember
             what this one learns.
+        share: Whether to share the endpoint's limit with other runs of this user on this machine.
     """
 
     concurrency: int | Literal["auto"] = "auto"
@@ -55,12 +56,14 @@ class Pace:
     pacer: Pacer | None = None
     cost: CostOf | None = None
     remember: bool = True
+    share: bool = True
 
     def __post_init__(self) -> None:
         if self.concurrency != "auto":
             _number_or(self.concurrency, "concurrency", '"auto"', least=1)
         whole_number_from(1, max_concurrency=self.max_concurrency)
         true_or_false(remember=self.remember)
+        true_or_false(share=self.share)
         if not isinstance(self.pacer, (Pacer, type(None))):
             raise TypeError(f"pacer={self.pacer!r}: must be a Pacer or None")
         if self.cost is not None:
@@ -166,11 +169,13 @@ class Options:
     Attributes:
         executors: `pace`, `retry` and `timeout`, as options of the executors.
         remember_pace: `remember` of `pace`.
+        share_pace: `share` of `pace`.
         on_item: `watcher`, if it is a function of an `ItemResult`.
     """
 
     executors: ExecutorOptions
     remember_pace: bool
+    share_pace: bool
     retry_failed: bool
     on_change: OnChange | None
     version: str | None
@@ -256,6 +261,7 @@ def as_options(given: Mapping[str, Any]) -> Options:
     return Options(
         executors=_executor_options(pace, retry, timeout),
         remember_pace=pace.remember,
+        share_pace=pace.share,
         retry_failed=given.get("retry_failed", True),
         on_change=given.get("on_change"),
         version=version,

@@ -154,6 +154,7 @@ class Request(Extras):
         dataset_files: The files that the dataset was read from.
         options: The options of the executors.
         remember_pace: Whether pacers start from what earlier runs learned, and pass it on.
+        share_pace: Whether pacers share limits with other processes of this user.
         engines: The engine of each step that runs elsewhere, by the step's name.
     """
 
@@ -180,6 +181,7 @@ class Request(Extras):
     dataset_files: Sequence[Path]
     options: ExecutorOptions
     remember_pace: bool
+    share_pace: bool
     engines: Mapping[str, Engine]
 
     @property

@@ -72,6 +72,7 @@ class StepRunner:
             max_in_flight=_most_in_flight(options),
             fixed=fixed,
             remembered=of_the_user() if request.remember_pace else None,
+            shared=request.share_pace,
         )
         if (given := options.get("pacer")) is not None and request.workflow.endpoint is not None:
             self.pacers.use(request.workflow.endpoint, given)

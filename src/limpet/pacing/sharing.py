@@ -1,0 +1,431 @@
+"""How do runs at the same time share one endpoint's limit?
+
+The problem. Each pacer takes what it is given for the whole limit. Two of them on one limit search
+against each other: the later one stays small, and every try for more is refused to both.
+
+What does not work. Dividing the limit, and exchanging what each knows ten times a second: the
+number in flight is then known too late to see a cap, and each process measures only its own part of
+a bucket.
+
+What we do. Every process tells the others of each call, when it starts and how it ended, in one
+file (`CallLog`), and applies what the others tell to its own limits, in the order of the file and
+with the time at which it happened. So each of them has the controller that a single process would
+have. A newcomer begins with the last minutes of the file.
+
+Who starts the next call? Of those that wait, the one with the fewest calls in flight, or whose last
+call is the longest ago. The others leave room for it, in flight, in the rate and in a quota. Nobody
+waits for a process that has no call to make.
+
+What a process writes is also its lease: for `LEASE_S` it is there, and its calls are in flight. So
+one that dies or hangs is soon forgotten. A process with a number of its own only writes: it keeps
+its number, and the others see what it uses.
+"""
+
+import json
+import logging
+import os
+import secrets
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from limpet.pacing.adaptive import AdaptiveLimits
+from limpet.pacing.limits import Limit
+from limpet.pacing.memory import PaceMemory
+from limpet.pacing.traffic import Sent, Traffic
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows: `shared_log` says that it paces alone
+    fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger("limpet.pacing")
+
+LEASE_S, BEAT_S = 2.0, 0.25
+"""How long a process is there after it wrote, and how often it writes while it has calls."""
+POLL_S = 0.02
+"""How often a process that waits looks what the others did."""
+MOST_IN_FLIGHT = 1000
+"""For all processes together."""
+
+# ---- one file to which all processes append -----------------------------------------------------
+
+MOST_BYTES = 300_000
+"""Size at which a file is begun anew; the one before is kept. Two minutes at 20 calls a second."""
+LOCK_TRIES = 1000
+
+
+class CallLog:
+    """What the processes of a user tell each other about one endpoint, in order.
+
+    Args:
+        path: The file; only this user may change its folder.
+        boot: What tells this start of the machine from others. Times of another one are void.
+    """
+
+    def __init__(self, path: Path, boot: str) -> None:
+        self._path, self._old = path, path.with_suffix(".old")
+        self._head = json.dumps(["boot", boot]).encode() + b"\n"
+        self._lock = _open(path.with_suffix(".lock"))
+        self._file, self._read = -1, 0
+
+    def close(self) -> None:
+        for file in (self._file, self._lock):
+            if file >= 0:
+                os.close(file)
+
+    def history(self) -> list[bytes]:
+        """Begin to read. Returns the lines of the last minutes."""
+        with self.locked():
+            before: list[bytes] = []
+            with suppress(FileNotFoundError):
+                before = self._without_head(self._old.read_bytes())
+            self._begin()
+            return before + self.news()
+
+    def news(self) -> list[bytes]:
+        """Return the lines since the last time."""
+        lines = self._lines()
+        if not self._is_current():
+            self._begin()
+            lines += self._lines()
+        return lines
+
+    def _is_current(self) -> bool:
+        """Return whether nobody has begun the file anew, or removed it."""
+        with suppress(FileNotFoundError):
+            return self._path.stat().st_ino == os.fstat(self._file).st_ino
+        return False
+
+    def append(self, line: str) -> None:
+        """Add a line, while it is locked."""
+        os.write(self._file, line.encode() + b"\n")
+        if os.fstat(self._file).st_size > MOST_BYTES:
+            self._path.replace(self._old)
+            self._begin()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep the others from appending."""
+        # A process that was stopped just now must not stop the others: the order is not worth it.
+        for _ in range(LOCK_TRIES):
+            with suppress(BlockingIOError):
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+        try:
+            yield
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def _begin(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+        self._file, self._read = _open(self._path, os.O_APPEND), len(self._head)
+        if not os.fstat(self._file).st_size:
+            os.write(self._file, self._head)
+        elif os.pread(self._file, len(self._head), 0) != self._head:
+            self._path.replace(self._old)
+            self._begin()
+
+    def _lines(self) -> list[bytes]:
+        data = b""
+        while more := os.pread(self._file, 1 << 16, self._read + len(data)):
+            data += more
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read += len(whole)
+        return whole.splitlines()
+
+    def _without_head(self, data: bytes) -> list[bytes]:
+        return data[len(self._head) :].splitlines() if data.startswith(self._head) else []
+
+
+def shared_log(endpoint: str, account: bytes) -> CallLog:
+    """Return the log of an endpoint and account.
+
+    Raises:
+        OSError: It cannot be shared here.
+    """
+    if fcntl is None:  # pragma: no cover
+        raise OSError("this system has no file locks")
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
+    temporary = Path(tempfile.gettempdir(), f"limpet-{os.getuid()}")
+    folder = runtime / "limpet" if runtime.is_absolute() else temporary
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{folder} is not a folder that only you can open")
+    name = PaceMemory(folder).name_of(endpoint, account)
+    return CallLog(folder / f"{name[:32]}.calls", _boot())
+
+
+def _open(path: Path, flags: int = 0) -> int:
+    flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    file = os.open(path, flags, 0o600)
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+        os.close(file)
+        raise PermissionError(f"{path} is not a file of yours")
+    return file
+
+
+def _boot() -> str:
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return str(round((time.time() - time.monotonic()) / 60))  # to a minute: clocks are corrected
+
+
+# ---- limits that know the calls of all processes ------------------------------------------------
+
+
+class _Other:
+    """Another process: when it wrote last, whether it waits, its last call, and those in flight."""
+
+    def __init__(self) -> None:
+        self.at = self.sent_at = 0.0
+        self.waits = False
+        self.calls: dict[int, Sent] = {}
+
+
+class SharedLimits(AdaptiveLimits):
+    """The limits of an endpoint that other processes call too.
+
+    Args:
+        clock: Returns the time in seconds; the same for all processes.
+        max_in_flight: Maximum calls of this process in flight.
+        log: What the processes tell each other.
+        waits: Returns whether calls of this process wait.
+        fixed: Whether so many are always in flight.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        max_in_flight: int,
+        log: CallLog,
+        waits: Callable[[], object],
+        *,
+        fixed: bool = False,
+    ) -> None:
+        self._real_clock = clock
+        self._then: float | None = None
+        self._others: dict[str, _Other] = {}
+        super().__init__(self._time, max_in_flight, fixed=fixed)
+        self._log: CallLog | None = log
+        self._waits = waits
+        self._me = f"{clock():015.3f}-{secrets.token_hex(8)}"  # in the order of coming
+        self._looked_at = self._own_sent_at = -1.0
+        self._numbers: dict[Sent, int] = {}  # of our calls in flight
+        self._number = 0
+        self._own_traffic = Traffic()
+        self._begin()
+
+    @property
+    def max_in_flight(self) -> int:
+        """Maximum calls in flight, of all processes."""
+        return MOST_IN_FLIGHT if self._others else self._most
+
+    @max_in_flight.setter
+    def max_in_flight(self, most: int) -> None:
+        self._most = most
+
+    @property
+    def own_in_flight(self) -> int:
+        """Calls of this process in flight."""
+        return len(self._numbers)
+
+    @property
+    def others(self) -> int:
+        """How many other processes call the endpoint."""
+        return len(self._others)
+
+    def calls_per_s(self) -> float:
+        """Return our calls started per second over the last minute, or since the first."""
+        return self._own_traffic.requests_per_s_of_the_minute(self.clock())
+
+    # ---- our calls ------------------------------------------------------------------------
+
+    def wait_s(self, cost: float, costs: Mapping[str, float]) -> float | None:
+        """Return the seconds until it is worth checking again."""
+        self._look()
+        self.ahead = 0
+        if self.fixed or not self._others:
+            return super().wait_s(cost, costs)
+        if self.own_in_flight >= self._most:
+            return None
+        recently = self.clock() - 1.5 * BEAT_S
+        waiting = [other for other in self._others.values() if other.waits and other.at > recently]
+        free = self.limit() - self.in_flight
+        if free > len(waiting):  # what all wait for is the rate
+            self.ahead = sum(other.sent_at < self._own_sent_at for other in waiting)
+        elif not self.blocked:
+            mine = self.own_in_flight, self._own_sent_at
+            if 0 < free <= sum((len(other.calls), other.sent_at) < mine for other in waiting):
+                return POLL_S
+        wait = super().wait_s(cost, costs)
+        return POLL_S if wait is None else min(wait, POLL_S)
+
+    def send(self, cost: float, costs: Mapping[str, float], owner: object) -> Sent:
+        """Record that a call starts now."""
+        self._number += 1
+        with self._telling("sent", self._number, cost, dict(costs), hash(owner)):
+            sent = super().send(cost, costs, owner)
+        self._numbers[sent] = self._number
+        self._own_sent_at = sent.at
+        self._own_traffic.add(Sent(sent.at, 1.0, 0, None))
+        return sent
+
+    def unsend(self, sent: Sent) -> None:
+        """Remove a call that was never made."""
+        with self._telling("unsent", self._numbers.pop(sent)):
+            super().unsend(sent)
+
+    def ok(
+        self, sent: Sent, limits: Iterable[Limit] = (), used: Mapping[str, float] | None = None
+    ) -> None:
+        """The call was answered."""
+        limits = list(limits)
+        with self._telling("ok", self._numbers.pop(sent), _plain(limits), used):
+            super().ok(sent, limits, used)
+
+    def refused(
+        self,
+        sent: Sent,
+        retry_after_s: float,
+        limits: Iterable[Limit] = (),
+        *,
+        at_once: bool = False,
+    ) -> bool:
+        """The call was refused. Returns whether only this call has to wait."""
+        limits = list(limits)
+        number = self._numbers.pop(sent)
+        with self._telling("refused", number, retry_after_s, _plain(limits), at_once):
+            return super().refused(sent, retry_after_s, limits, at_once=at_once)
+
+    def failed(self, sent: Sent, *, timeout: bool) -> bool:
+        """The call failed or timed out. Returns whether that is its own fault."""
+        with self._telling("failed", self._numbers.pop(sent), timeout):
+            return super().failed(sent, timeout=timeout)
+
+    def beat(self) -> None:
+        """Tell the others that we are there."""
+        eldest = not self.fixed and all(self._me < other for other in self._others)
+        with self._telling("here", 0, *([self.state] if eldest else [])):
+            pass
+
+    @contextmanager
+    def _telling(self, *what: Any) -> Iterator[None]:
+        """Tell what happens in the block, after what the others told before."""
+        if self._log is not None:
+            try:
+                with self._log.locked():
+                    self._apply(self._log.news())
+                    now = self._real_clock()
+                    waits = not self.fixed and self.own_in_flight < self._most and self._waits()
+                    self._log.append(json.dumps([self._me, now, bool(waits), *what]))
+            except (OSError, ValueError, RecursionError) as error:
+                self._leave(error)
+        with self._at(self._real_clock() if self._log is None else now):
+            yield
+
+    # ---- the others' calls ----------------------------------------------------------------
+
+    def _begin(self) -> None:
+        assert self._log is not None
+        try:
+            history = self._log.history()
+            # Without anybody there, it tells of other times: see `memory`.
+            if history and self._real_clock() - json.loads(history[-1])[1] < LEASE_S:
+                self.rounds.open(json.loads(history[0])[1])
+                self._apply(history)
+        except (OSError, ValueError, RecursionError, LookupError, TypeError) as error:
+            self._leave(error)
+
+    def _look(self) -> None:
+        if self._log is None or self.fixed:
+            return
+        try:
+            self._apply(self._log.news())
+        except (OSError, ValueError, RecursionError) as error:
+            self._leave(error)
+        self._forget_the_gone(self._real_clock())
+
+    def _apply(self, lines: Iterable[bytes]) -> None:
+        for line in () if self.fixed else lines:
+            try:
+                who, at, waits, what, number, *details = json.loads(line)
+                if who != self._me:
+                    self._others.setdefault(who, _Other()).waits = bool(waits)
+                    with self._at(float(at)):
+                        self._apply_one(who, what, number, details)
+                    self._forget_the_gone(float(at))
+            except (ValueError, TypeError, LookupError, AttributeError) as error:
+                raise ValueError(f"a damaged line: {line[:100]!r}") from error
+
+    def _apply_one(self, who: str, what: str, number: int, details: list[Any]) -> None:
+        other, now = self._others[who], self.clock()
+        other.at = now
+        if what == "here":
+            if details and who < self._me:
+                self.restore(details[0])
+            return
+        if what == "sent":
+            cost, costs, owner = details
+            other.calls[number] = super().send(cost, costs, (who, owner))
+            other.sent_at = now
+            return
+        sent = other.calls.pop(number, None)
+        if sent is None:  # sent before we came
+            return
+        if what == "ok":
+            super().ok(sent, [Limit(*limit) for limit in details[0]], details[1])
+        elif what == "refused":
+            limits = [Limit(*limit) for limit in details[1]]
+            super().refused(sent, details[0], limits, at_once=details[2])
+        elif what == "failed":
+            super().failed(sent, timeout=details[0])
+        elif what == "unsent":
+            super().unsend(sent)
+
+    def _forget_the_gone(self, now: float) -> None:
+        if now - self._looked_at < LEASE_S / 4:
+            return
+        self._looked_at = now
+        for who, other in list(self._others.items()):
+            if now - other.at > LEASE_S:
+                self._forget(who)
+
+    def _forget(self, who: str) -> None:
+        for sent in self._others.pop(who).calls.values():
+            self.in_flight -= 1
+            if sent is self.breaker.probe:
+                self.breaker.probe = None
+
+    def _leave(self, error: Exception) -> None:
+        """Go on alone."""
+        logger.warning("the pace is not shared with other runs: %s", error)
+        if self._log is not None:
+            self._log.close()
+        self._log = None
+        for who in list(self._others):
+            self._forget(who)
+
+    # ---- the time at which something happened ---------------------------------------------
+
+    def _time(self) -> float:
+        return self._real_clock() if self._then is None else self._then
+
+    @contextmanager
+    def _at(self, time_s: float) -> Iterator[None]:
+        before, self._then = self._then, time_s
+        try:
+            yield
+        finally:
+            self._then = before
+
+
+def _plain(limits: Iterable[Limit]) -> list[tuple[str, float, float, float]]:
+    return [(limit.name, limit.limit, limit.remaining, limit.reset_s) for limit in limits]

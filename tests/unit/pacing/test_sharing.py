@@ -177,7 +177,7 @@ async def test_a_number_is_kept_and_what_it_uses_counts_as_used(tmp_path):
     await asyncio.sleep(5)
     auto = Process(provider, path)
     await asyncio.sleep(SECONDS)
-    assert fixed.pacer.state.in_flight == 24
+    assert fixed.pacer.state.in_flight >= 22  # a refused one keeps its place
     assert 6 <= auto.pacer.state.in_flight <= 8  # of 32
     assert auto.refused + fixed.refused < 0.01 * (auto.accepted + fixed.accepted)
 

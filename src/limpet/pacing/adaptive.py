@@ -22,7 +22,7 @@ episode, since calls sent before it bring no news; a breaker that sends one prob
 calls succeed (`Breaker`); and a copy of the provider's buckets if its headers describe them
 (`mirrors`), which also learns what a call costs.
 
-Still open. Two pacers on one limit are unfair to the later one: use one per endpoint. With a cap
+Still open. Two pacers on one limit that do not `share` it are unfair to the later one. With a cap
 below two calls in flight, every second call is refused until the cap is known. A single long wait
 named after a hundred calls in a minute is taken for a quota, even if it was an accident. Nothing
 here has been tried against a live provider.

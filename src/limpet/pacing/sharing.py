@@ -70,43 +70,31 @@ class CallLog:
     def __init__(self, path: Path, boot: str) -> None:
         self._path, self._old = path, path.with_suffix(".old")
         self._head = json.dumps(["boot", boot]).encode() + b"\n"
-        self._lock = _open(path.with_suffix(".lock"))
-        self._file, self._read = -1, 0
-
-    def close(self) -> None:
-        for file in (self._file, self._lock):
-            if file >= 0:
-                os.close(file)
+        self._file = self._read = self._lock = -1
+        self._lock = _open(path.with_suffix(".lock"), os.O_CREAT)
 
     def history(self) -> list[bytes]:
         """Begin to read. Returns the lines of the last minutes."""
         with self.locked():
-            before: list[bytes] = []
-            with suppress(FileNotFoundError):
-                before = self._without_head(self._old.read_bytes())
-            self._begin()
-            return before + self.news()
+            before = self._new_lines() if self._begin(self._old) else []
+            if not self._begin(self._path):
+                self._create()
+            return before + self._new_lines()
 
     def news(self) -> list[bytes]:
         """Return the lines since the last time."""
-        lines = self._lines()
-        if not self._is_current():
-            self._begin()
-            lines += self._lines()
+        lines = self._new_lines()
+        with suppress(FileNotFoundError):  # it is just being begun anew
+            if self._path.stat().st_ino != os.fstat(self._file).st_ino and self._begin(self._path):
+                lines += self._new_lines()
         return lines
-
-    def _is_current(self) -> bool:
-        """Return whether nobody has begun the file anew, or removed it."""
-        with suppress(FileNotFoundError):
-            return self._path.stat().st_ino == os.fstat(self._file).st_ino
-        return False
 
     def append(self, line: str) -> None:
         """Add a line, while it is locked."""
         os.write(self._file, line.encode() + b"\n")
-        if os.fstat(self._file).st_size > MOST_BYTES:
-            self._path.replace(self._old)
-            self._begin()
+        found = os.fstat(self._file)
+        if found.st_size > MOST_BYTES or not found.st_nlink:  # or somebody removed it
+            self._create()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -121,17 +109,28 @@ class CallLog:
         finally:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
 
-    def _begin(self) -> None:
+    def _begin(self, path: Path) -> bool:
+        """Read this file from now on. Returns whether it is there, and of this boot."""
+        try:
+            file = _open(path)
+        except FileNotFoundError:
+            return False
         if self._file >= 0:
             os.close(self._file)
-        self._file, self._read = _open(self._path, os.O_APPEND), len(self._head)
-        if not os.fstat(self._file).st_size:
-            os.write(self._file, self._head)
-        elif os.pread(self._file, len(self._head), 0) != self._head:
-            self._path.replace(self._old)
-            self._begin()
+        self._file, self._read = file, len(self._head)
+        return os.pread(file, len(self._head), 0) == self._head
 
-    def _lines(self) -> list[bytes]:
+    def _create(self) -> None:
+        new = self._path.with_suffix(".new")
+        file = _open(new, os.O_CREAT | os.O_TRUNC)
+        os.write(file, self._head)
+        os.close(file)
+        with suppress(FileNotFoundError):
+            self._path.replace(self._old)
+        new.replace(self._path)
+        self._begin(self._path)
+
+    def _new_lines(self) -> list[bytes]:
         data = b""
         while more := os.pread(self._file, 1 << 16, self._read + len(data)):
             data += more
@@ -139,8 +138,10 @@ class CallLog:
         self._read += len(whole)
         return whole.splitlines()
 
-    def _without_head(self, data: bytes) -> list[bytes]:
-        return data[len(self._head) :].splitlines() if data.startswith(self._head) else []
+    def __del__(self) -> None:
+        for file in (self._file, self._lock):
+            if file >= 0:
+                os.close(file)
 
 
 def shared_log(endpoint: str, account: bytes) -> CallLog:
@@ -163,7 +164,7 @@ def shared_log(endpoint: str, account: bytes) -> CallLog:
 
 
 def _open(path: Path, flags: int = 0) -> int:
-    flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    flags |= os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     file = os.open(path, flags, 0o600)
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
@@ -354,14 +355,16 @@ class SharedLimits(AdaptiveLimits):
         self._forget_the_gone(self._real_clock())
 
     def _apply(self, lines: Iterable[bytes]) -> None:
-        for line in () if self.fixed else lines:
+        mine = f'["{self._me}"'.encode()
+        for line in lines:
+            if self.fixed or line.startswith(mine):
+                continue
             try:
                 who, at, waits, what, number, *details = json.loads(line)
-                if who != self._me:
-                    self._others.setdefault(who, _Other()).waits = bool(waits)
-                    with self._at(float(at)):
-                        self._apply_one(who, what, number, details)
-                    self._forget_the_gone(float(at))
+                self._others.setdefault(who, _Other()).waits = bool(waits)
+                with self._at(float(at)):
+                    self._apply_one(who, what, number, details)
+                self._forget_the_gone(float(at))
             except (ValueError, TypeError, LookupError, AttributeError) as error:
                 raise ValueError(f"a damaged line: {line[:100]!r}") from error
 
@@ -407,8 +410,6 @@ class SharedLimits(AdaptiveLimits):
     def _leave(self, error: Exception) -> None:
         """Go on alone."""
         logger.warning("the pace is not shared with other runs: %s", error)
-        if self._log is not None:
-            self._log.close()
         self._log = None
         for who in list(self._others):
             self._forget(who)

@@ -30,6 +30,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -281,16 +282,11 @@ class SharedLimits(AdaptiveLimits):
 
     def unsend(self, sent: Sent) -> None:
         """Remove a call that was never made."""
-        with self._telling("unsent", self._numbers.pop(sent)):
-            super().unsend(sent)
+        self._end("unsent", sent)
 
-    def ok(
-        self, sent: Sent, limits: Iterable[Limit] = (), used: Mapping[str, float] | None = None
-    ) -> None:
+    def ok(self, sent: Sent, limits: Iterable[Limit] = (), used: Any = None) -> None:
         """The call was answered."""
-        limits = list(limits)
-        with self._telling("ok", self._numbers.pop(sent), _plain(limits), used):
-            super().ok(sent, limits, used)
+        self._end("ok", sent, [astuple(limit) for limit in limits], used)
 
     def refused(
         self,
@@ -301,36 +297,55 @@ class SharedLimits(AdaptiveLimits):
         at_once: bool = False,
     ) -> bool:
         """The call was refused. Returns whether only this call has to wait."""
-        limits = list(limits)
-        number = self._numbers.pop(sent)
-        with self._telling("refused", number, retry_after_s, _plain(limits), at_once):
-            return super().refused(sent, retry_after_s, limits, at_once=at_once)
+        plain = [astuple(limit) for limit in limits]
+        return bool(self._end("refused", sent, retry_after_s, plain, at_once))
 
     def failed(self, sent: Sent, *, timeout: bool) -> bool:
         """The call failed or timed out. Returns whether that is its own fault."""
-        with self._telling("failed", self._numbers.pop(sent), timeout):
-            return super().failed(sent, timeout=timeout)
+        return bool(self._end("failed", sent, timeout))
+
+    def _end(self, how: str, sent: Sent, *details: Any) -> object:
+        with self._telling(how, self._numbers.pop(sent), *details):
+            return self._ended(how, sent, *details)
+
+    def _ended(self, how: str, sent: Sent, *details: Any) -> object:
+        if how == "ok":
+            return super().ok(sent, [Limit(*limit) for limit in details[0]], details[1])
+        if how == "refused":
+            wait_s, plain, at_once = details
+            return super().refused(sent, wait_s, [Limit(*one) for one in plain], at_once=at_once)
+        return super().failed(sent, timeout=details[0]) if how == "failed" else super().unsend(sent)
 
     def beat(self) -> None:
         """Tell the others that we are there."""
-        eldest = not self.fixed and all(self._me < other for other in self._others)
-        with self._telling("here", 0, *([self.state] if eldest else [])):
+        with self._telling("here", 0):
             pass
 
     @contextmanager
-    def _telling(self, *what: Any) -> Iterator[None]:
+    def _telling(self, what: str, number: int, *details: Any) -> Iterator[None]:
         """Tell what happens in the block, after what the others told before."""
+        now = self._real_clock()
         if self._log is not None:
             try:
                 with self._log.locked():
                     self._apply(self._log.news())
                     now = self._real_clock()
+                    if (
+                        what == "here"
+                        and not self.fixed
+                        and self._me < min(self._others, default="~")
+                    ):
+                        details = (self.state,)
                     waits = not self.fixed and self.own_in_flight < self._most and self._waits()
-                    self._log.append(json.dumps([self._me, now, bool(waits), *what]))
+                    told = [self._me, now, bool(waits), what, number, *details]
+                    self._log.append(json.dumps(told))
             except (OSError, ValueError, RecursionError) as error:
                 self._leave(error)
-        with self._at(self._real_clock() if self._log is None else now):
+        with self._at(now):
             yield
+
+    def _is_eldest(self) -> bool:
+        return all(self._me < other for other in self._others)
 
     # ---- the others' calls ----------------------------------------------------------------
 
@@ -383,15 +398,7 @@ class SharedLimits(AdaptiveLimits):
         sent = other.calls.pop(number, None)
         if sent is None:  # sent before we came
             return
-        if what == "ok":
-            super().ok(sent, [Limit(*limit) for limit in details[0]], details[1])
-        elif what == "refused":
-            limits = [Limit(*limit) for limit in details[1]]
-            super().refused(sent, details[0], limits, at_once=details[2])
-        elif what == "failed":
-            super().failed(sent, timeout=details[0])
-        elif what == "unsent":
-            super().unsend(sent)
+        self._ended(what, sent, *details)
 
     def _forget_the_gone(self, now: float) -> None:
         if now - self._looked_at < LEASE_S / 4:
@@ -426,7 +433,3 @@ class SharedLimits(AdaptiveLimits):
             yield
         finally:
             self._then = before
-
-
-def _plain(limits: Iterable[Limit]) -> list[tuple[str, float, float, float]]:
-    return [(limit.name, limit.limit, limit.remaining, limit.reset_s) for limit in limits]

@@ -7,7 +7,7 @@ import socket
 import ssl
 import struct
 import threading
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import NamedTuple
 
 from aiohttp import web
@@ -38,6 +38,26 @@ def on_a_thread(opening):
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
+
+
+@contextmanager
+def served_by(answer):
+    """Answer every request with `answer(request)`; yield the address."""
+
+    @asynccontextmanager
+    async def serving():
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
+        try:
+            yield "http://{}:{}".format(*runner.addresses[0][:2])
+        finally:
+            await runner.cleanup()
+
+    with on_a_thread(serving()) as url:
+        yield url
 
 
 async def _tidied():

@@ -3,11 +3,10 @@
 import asyncio
 import json
 import time
-from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
-from e2e.servers import on_a_thread
+from e2e.servers import served_by
 
 import limpet
 from limpet.pacing import endpoint
@@ -23,19 +22,7 @@ class Refusing:
         self.starts = []
         self.refused_at = None
 
-    @asynccontextmanager
-    async def serving(self):
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._answer)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        try:
-            yield "http://{}:{}".format(*runner.addresses[0][:2])
-        finally:
-            await runner.cleanup()
-
-    async def _answer(self, request):
+    async def answer(self, request):
         await request.read()
         self.starts.append(time.monotonic())
         if len(self.starts) == 20:
@@ -50,7 +37,7 @@ class Refusing:
 @pytest.mark.parametrize("kind", ["http", "model"])
 def test_a_wait_it_names_is_kept_by_all(kind, tmp_path):
     server = Refusing()
-    with on_a_thread(server.serving()) as url:
+    with served_by(server.answer) as url:
         workflow = (
             http(url, body={"q": "{{question}}"}, answer="$.value")
             if kind == "http"

@@ -5,11 +5,10 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
-from e2e.servers import on_a_thread
+from e2e.servers import served_by
 
 
 class Server:
@@ -19,19 +18,7 @@ class Server:
         self.seconds = 0.5
         self.now = self.most = 0
 
-    @asynccontextmanager
-    async def serving(self):
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._answer)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
-        try:
-            yield "http://{}:{}".format(*runner.addresses[0][:2])
-        finally:
-            await runner.cleanup()
-
-    async def _answer(self, request):
+    async def answer(self, request):
         self.now += 1
         self.most = max(self.most, self.now)
         await asyncio.sleep(self.seconds)
@@ -43,7 +30,7 @@ class Server:
 @pytest.fixture
 def server():
     found = Server()
-    with on_a_thread(found.serving()) as url:
+    with served_by(found.answer) as url:
         found.url = url
         yield found
 

@@ -8,11 +8,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 
 import pytest
 from aiohttp import web
-from e2e.servers import on_a_thread
+from e2e.servers import served_by
 
 MOST = 24  # calls in flight
 
@@ -24,19 +24,7 @@ class Server:
         self.now, self.most_now = Counter(), Counter()
         self.answered, self.refused = Counter(), Counter()
 
-    @asynccontextmanager
-    async def serving(self):
-        app = web.Application()
-        app.router.add_post("/v1/chat/completions", self._answer)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
-        try:
-            yield "http://{}:{}".format(*runner.addresses[0][:2])
-        finally:
-            await runner.cleanup()
-
-    async def _answer(self, request):
+    async def answer(self, request):
         asked = await request.json()
         who = asked["messages"][0]["content"].partition(" ")[0]
         if self.now.total() >= MOST:
@@ -55,7 +43,7 @@ class Server:
 @pytest.fixture
 def server():
     found = Server()
-    with on_a_thread(found.serving()) as url:
+    with served_by(found.answer) as url:
         found.url = url
         yield found
 

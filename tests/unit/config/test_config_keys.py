@@ -63,7 +63,7 @@ REFUSED = {
     "an unknown key of the pace": (
         GOOD + "pace:\n  concurency: 3\n",
         "eval.yml:4: pace: unknown key 'concurency'",
-        "did you mean 'concurrency'?  (known here: concurrency, max_concurrency, remember)",
+        "did you mean 'concurrency'?  (known here: concurrency, max_concurrency, remember, share)",
     ),
     "an unknown key of the retry": (
         GOOD + "retry: {retries: 3}\n",

@@ -31,7 +31,7 @@ from limpet.text import count, harmless, one_line
 
 # ---- What does a run in progress look like on a terminal? ---------------------------------------
 
-_WIDE, _ROOMY, _TIGHT = 140, 64, 36
+_ROOMY, _TIGHT = 64, 36
 _OLD_S = 10.0
 
 
@@ -51,7 +51,7 @@ class ProgressTable:
         width = options.max_width
         lines = notes(self._snapshot, tell_flight=width < _ROOMY)
         steps = self._snapshot.steps
-        if width < _WIDE and not self._snapshot.stopping:
+        if not self._snapshot.stopping:
             paced = [step for step in steps if step.pace and step.left]
             lines += [f"{one_line(step.name)}: {step.pace}" for step in paced]
         # One line less than the screen: a full screen cannot be erased.
@@ -61,13 +61,13 @@ class ProgressTable:
             lines.insert(0, f"… {len(steps) - room + 1} more steps")
             steps = steps[: room - 1]
         lines += so_far_words(self._snapshot)  # as many as there is room for
-        parts: list[RenderableType] = [_steps(self._snapshot, steps, width)]
+        parts: list[RenderableType] = [_steps(steps, width)]
         for line in lines[: max(1, height - len(steps))]:
             parts.append(Text(line, style="dim", overflow="ellipsis", no_wrap=True))  # noqa: PERF401
         yield Group(*parts)
 
 
-def _steps(snapshot: Snapshot, steps: Sequence[StepSnapshot], width: int) -> Table:
+def _steps(steps: Sequence[StepSnapshot], width: int) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(8, width // 4))
     if width >= _ROOMY:
@@ -77,8 +77,6 @@ def _steps(snapshot: Snapshot, steps: Sequence[StepSnapshot], width: int) -> Tab
         table.add_column(justify="right", no_wrap=True)
     if width >= _ROOMY:
         table.add_column(justify="right", no_wrap=True)
-    if width >= _WIDE:
-        table.add_column(no_wrap=True, overflow="ellipsis")
     for step in steps:
         cells: list[RenderableType] = [Text(one_line(step.name))]
         if width >= _ROOMY:
@@ -89,9 +87,6 @@ def _steps(snapshot: Snapshot, steps: Sequence[StepSnapshot], width: int) -> Tab
         if width >= _ROOMY:
             flying = len(step.in_flight)
             cells.append(Text(f"{flying:,} in flight" if flying else ""))
-        if width >= _WIDE:
-            pace = step.pace if step.left and not snapshot.stopping else ""
-            cells.append(Text(pace, style="dim"))
         table.add_row(*cells)
     return table
 

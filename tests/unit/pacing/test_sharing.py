@@ -184,7 +184,7 @@ async def test_a_number_is_kept_and_what_it_uses_counts_as_used(tmp_path):
     auto = Process(provider, path)
     await asyncio.sleep(SECONDS)
     assert fixed.pacer.state.in_flight >= 22  # a refused one keeps its place
-    assert 6 <= auto.pacer.state.in_flight <= 8  # of 32
+    assert 0.2 < auto.accepted / (auto.accepted + fixed.accepted) < 0.27  # 8 of 32, and 5 s less
     assert auto.refused + fixed.refused < 0.01 * (auto.accepted + fixed.accepted)
 
 
@@ -194,7 +194,7 @@ async def test_the_most_of_one_process_is_not_the_most_of_all(tmp_path):
     small, large = Process(provider, path, max_in_flight=4), Process(provider, path)
     await asyncio.sleep(SECONDS)
     assert small.pacer.state.in_flight <= 4
-    assert large.pacer.state.in_flight >= 26
+    assert large.accepted > 6 * small.accepted  # 28 to 4
 
 
 @in_virtual_time

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.pacing.adaptive import AdaptiveLimits
-from limpet.pacing.estimates import FULL_SPEED, PLATEAU_S, Ceiling
+from limpet.pacing.estimates import FULL_SPEED, Ceiling
 from limpet.pacing.known_limits import QUOTA_PLATEAU_S, SLOWER
 from limpet.pacing.limits import number
 
@@ -47,6 +47,7 @@ def save_memory(limits: AdaptiveLimits) -> dict[str, Any]:
         **tops,
         "latency_s": limits.steady_latency_s,
         "mean_cost": limits.mean_cost,
+        "chance": limits.chance.share,
         "steady_rate": limits.steady_rate,
         "window": limits.rounds.steady_window,
         "found": limits.rounds.found,
@@ -69,7 +70,11 @@ def restore_memory(limits: AdaptiveLimits, learned: Mapping[str, Any]) -> None:
             if ceiling is limits.quota:
                 ceiling.lower_to(top, now, FULL_SPEED / SLOWER, QUOTA_PLATEAU_S, dip=0.0)
             else:
-                ceiling.lower_to(top, now, math.inf, plateaus_s=(PLATEAU_S[1], PLATEAU_S[1]))
+                ceiling.lower_to(top, now, math.inf)
+    if limits.in_flight_cap.known:
+        limits.expect_cap()
+    if share := number(learned.get("chance")):
+        limits.chance.believe(round(100 * min(share, 1.0)), 100)  # and its probation begins
     window = min(number(learned.get("window")) or 0.0, float(limits.max_in_flight))
     if any(name in learned for name in _ceilings(limits)):  # it refuses what is too much
         limits.rounds.window = max(limits.rounds.window, window)

@@ -361,7 +361,7 @@ class AdaptiveLimits(KnownLimits):
         """Return to the speed before the decreases: there was no limit."""
         self.rate, self.in_flight_cap, self.quota = Ceiling(), Ceiling(), Ceiling()
         self._suspicion.forget()
-        self._refusals.clear()
+        self.refusals.clear()
         self._bucket.empty_at, self._quota_decreased = None, False
         self.hold_until = -math.inf
         self.rounds.window = max(self.rounds.window, self._window_before)

@@ -107,6 +107,7 @@ class KnownLimits:
         quota: Limit in cost per minute.
         rounds: The window by slow start.
         breaker: Whether calls succeed.
+        refusals: The first refused call of each of the last episodes.
         hold_until: No call starts before this time.
     """
 
@@ -126,7 +127,7 @@ class KnownLimits:
         self._traffic = Traffic(1.0 if fixed else MINUTE_S)
         self._bucket = Bucket(self._traffic)
         self._suspicion = Suspicion()
-        self._refusals: deque[Sent] = deque(maxlen=CLIMBS)  # the first refusal of each episode
+        self.refusals: deque[Sent] = deque(maxlen=CLIMBS)
         self._decreased_at = -math.inf
         self._decreased_number = 0
         self._quota_decreased = False  # the last decrease was the quota's
@@ -188,7 +189,7 @@ class KnownLimits:
             return
         self.quota, self._quota_decreased = Ceiling(), False
         if refusal.at - self._decreased_at >= 2 * self._refusal_s:  # otherwise it is the same climb
-            self._refusals.append(refusal)
+            self.refusals.append(refusal)
         self._mark_decrease(now)
         if self._is_cap():
             # Among random refusals, a cap that is one too high goes unnoticed.
@@ -219,10 +220,10 @@ class KnownLimits:
 
     def _is_cap(self) -> bool:
         """Return whether nothing was accepted above the number in flight that was refused."""
-        if len(self._refusals) < CLIMBS:
+        if len(self.refusals) < CLIMBS:
             return False
-        lowest = min(refusal.in_flight for refusal in self._refusals)
-        first, last = self._refusals[0].at, self._refusals[-1].at
+        lowest = min(refusal.in_flight for refusal in self.refusals)
+        first, last = self.refusals[0].at, self.refusals[-1].at
         passed = [sent.in_flight for sent in self._traffic.accepted(first, last)]
         if lowest == 0 or len(passed) < max(TRUST, lowest):
             return False

@@ -24,8 +24,9 @@ from typing import Any
 
 from limpet.pacing.adaptive import AdaptiveLimits
 from limpet.pacing.estimates import FULL_SPEED, PLATEAU_S, Ceiling
-from limpet.pacing.known_limits import QUOTA_PLATEAU_S, SLOWER
+from limpet.pacing.known_limits import CLIMBS, QUOTA_PLATEAU_S, SLOWER
 from limpet.pacing.limits import number
+from limpet.pacing.traffic import Sent
 
 try:
     import fcntl
@@ -68,6 +69,9 @@ def restore_memory(limits: AdaptiveLimits, learned: Mapping[str, Any]) -> None:
                 ceiling.lower_to(top, now, FULL_SPEED / SLOWER, QUOTA_PLATEAU_S, dip=0.0)
             else:
                 ceiling.lower_to(top, now, math.inf, plateaus_s=(PLATEAU_S[1], PLATEAU_S[1]))
+    if limits.in_flight_cap.known:  # the next refusal there confirms it, and is no sign of a rate
+        before = Sent(now, 1.0, round(limits.in_flight_cap.top), None)
+        limits.refusals.extend([before] * (CLIMBS - 1))
     window = min(number(learned.get("window")) or 0.0, float(limits.max_in_flight))
     if any(name in learned for name in _ceilings(limits)):  # it refuses what is too much
         limits.rounds.window = max(limits.rounds.window, window)

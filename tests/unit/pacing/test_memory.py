@@ -155,3 +155,13 @@ def test_the_second_run_on_a_server_that_only_queues_gets_there_sooner():
     warm = pacing.run(providers.Batching(0, 6000), cold.memory)
     assert warm.t90_s <= cold.t90_s - 4  # of which ten seconds are the window it is measured in
     assert warm.efficiency > cold.efficiency + 0.05
+
+
+@pytest.mark.parametrize("cap", [3, 8, 32])
+def test_the_first_refusal_at_a_remembered_cap_is_no_sign_of_a_rate(cap):
+    cold = pacing.run(providers.cap_of(cap)(0, 2000))
+    warm = pacing.run(providers.cap_of(cap)(0, 2000), cold.memory)
+    assert warm.memory["in_flight"] == cap
+    assert "rate" not in warm.memory
+    assert warm.efficiency > max(0.95, cold.efficiency)
+    assert warm.refused < cold.refused / 2

@@ -304,7 +304,8 @@ class Pacer:
 
     def _priced(self, cost: Cost, owner: object) -> tuple[float, Mapping[str, float]]:
         amount, costs = _priced(cost)
-        return amount * self._bound().large_calls.size_of(owner), costs
+        large = 1.0 if self.fixed else self._bound().large_calls.size_of(owner)
+        return amount * large, costs
 
     def _issue(
         self, limits: AdaptiveLimits, cost: float, costs: Mapping[str, float], owner: object

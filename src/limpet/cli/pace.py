@@ -21,6 +21,8 @@ def command(action: str | None, url: str | None, *, as_json: bool) -> int:
         raise LimpetError("the pace is not remembered: there is no home, or it is turned off")
     if action == "forget":
         return _forget(memory, url or "")
+    if memory.is_damaged:
+        say(f"{one_line(str(memory.path))} is damaged: the next run replaces it")
     entries = sorted(memory.entries().values(), key=lambda entry: -entry["at"])
     if as_json:
         for entry in entries:
@@ -31,7 +33,7 @@ def command(action: str | None, url: str | None, *, as_json: bool) -> int:
             age = duration(time.time() - entry["at"])
             table.add_row(*map(cell, (one_line(entry["endpoint"]), _words(entry["learned"]), age)))
         put(table)
-    else:
+    elif not memory.is_damaged:
         say("no run with `pace: auto` learned anything in the last day")
     return DONE
 

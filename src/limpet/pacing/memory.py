@@ -115,20 +115,30 @@ class PaceMemory:
 
     def entries(self) -> dict[str, dict[str, Any]]:
         """Return the entries of the last day by their name: `endpoint`, `at` and `learned`."""
-        try:
-            with self.path.open("rb") as file:
-                found = json.loads(file.read(MOST_BYTES))
-        except (OSError, ValueError, RecursionError):
-            return {}
         now = time.time()
         return {
             name: entry
-            for name, entry in (found.items() if isinstance(found, dict) else ())
+            for name, entry in (self._found() or {}).items()
             if isinstance(entry, dict)
             and isinstance(entry.get("endpoint"), str)
             and isinstance(entry.get("learned"), dict)
             and 0 <= now - (number(entry.get("at")) or 0.0) < A_DAY_S
         }
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the file makes no sense. The next run that learns something replaces it."""
+        return self._found() is None
+
+    def _found(self) -> dict[str, Any] | None:
+        try:
+            with self.path.open("rb") as file:
+                found = json.loads(file.read(MOST_BYTES))
+        except OSError:
+            return {}
+        except (ValueError, RecursionError):
+            return None
+        return found if isinstance(found, dict) else None
 
     def save(self, learned: Iterable[tuple[str, bytes, Mapping[str, Any]]]) -> None:
         """Add what was learned of endpoints and accounts, if the folder can be written."""

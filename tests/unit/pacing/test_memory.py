@@ -77,8 +77,10 @@ def test_a_damaged_file_is_as_none_and_is_replaced(kept, content):
     kept.save([(URL, KEY, LEARNED)])
     kept.path.write_bytes(content)
     assert kept.learned(URL, KEY) == {}
+    assert kept.is_damaged is not content.startswith(b'{"')
     kept.save([(URL, KEY, LEARNED)])
     assert kept.learned(URL, KEY) == LEARNED
+    assert not kept.is_damaged
 
 
 def test_a_folder_that_cannot_be_made_is_no_error(tmp_path):

@@ -93,7 +93,7 @@ def _ceilings(limits: AdaptiveLimits) -> dict[str, Ceiling]:
 
 A_DAY_S = 86_400.0
 MOST_BYTES, MOST_ENDPOINTS = 1_000_000, 500
-_OFF = "LIMPET_REMEMBER_PACE"
+OFF = "LIMPET_REMEMBER_PACE"
 
 
 class PaceMemory:
@@ -194,7 +194,7 @@ class PaceMemory:
 
 def of_the_user() -> PaceMemory | None:
     """Return the memory of this user; None: it is turned off, or there is no home."""
-    if os.environ.get(_OFF) == "0":
+    if os.environ.get(OFF) == "0":
         return None
     state = os.environ.get("XDG_STATE_HOME", "")
     try:

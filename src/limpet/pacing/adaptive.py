@@ -158,8 +158,8 @@ class AdaptiveLimits(KnownLimits):
         self.mean_cost += (cost - self.mean_cost) / min(100, len(self._traffic))
         return sent
 
-    def binding(self) -> str:
-        """Return what limits the pace now, as a key of `pacer.WORDS`."""
+    def binding(self, *, waiting: bool) -> str:
+        """Return what limits the pace now, as a key of `pacer.WORDS`; `waiting`: calls wait."""
         now = self.clock()
         if self.blocked:
             return self.blocked
@@ -167,19 +167,25 @@ class AdaptiveLimits(KnownLimits):
             return "hold" if now < self._requested_until else "pause"
         if self.mirrors.bind(now):
             return "headers"
-        if self._resting:
-            return "resting"
+        if self.fixed:
+            return "resting" if self._resting else "fixed"
         if self.in_flight >= self.limit():
             if self.limit() == self.max_in_flight:
-                return "fixed" if self.fixed else "most"
+                return "most"
             if self.in_flight_cap.at(now) < self.rounds.window:
                 return "cap"
-            return "in_flight" if self.rounds.found else "start"
+            return "in_flight" if self.rounds.found else self._best_known
         if self.quota.known and self._traffic.minute_cost + self.mean_cost > self.quota.at(now):
             return "quota"
-        if self._sent_at + self.mean_cost / self.pace() > now:
-            return "rate" if self.rate.known else "start"
-        return "fixed" if self.fixed else "nothing"
+        late = self._sent_at + self.mean_cost / self.pace() <= now
+        return "nothing" if late and not waiting else self._best_known
+
+    @property
+    def _best_known(self) -> str:
+        """The limit that holds the pace if no other is reached; "start": none is known."""
+        limits = {"rate": self.rate, "cap": self.in_flight_cap, "quota": self.quota}
+        known = [name for name, limit in limits.items() if limit.known]
+        return known[0] if known else "in_flight" if self.rounds.found else "start"
 
     def calls_per_s(self) -> float:
         """Return the calls started per second over the last minute, or since the first."""

@@ -449,14 +449,15 @@ class Pacer:
     def state(self) -> PacerState:
         """What the pacer knows, and why it waits."""
         limits = self._limits or AdaptiveLimits(lambda: 0.0, 1, fixed=self.fixed)
+        waiting = len(self._waiters)
         return PacerState(
             rate=_known(limits.rate.top),
             in_flight_cap=_known(limits.in_flight_cap.top),
             per_minute=_known(limits.quota.top),
             limit=limits.limit(),
             in_flight=limits.own_in_flight,
-            waiting=len(self._waiters),
-            binding=limits.binding() if self._limits or self.fixed else "start",
+            waiting=waiting,
+            binding=limits.binding(waiting=waiting > 0) if self._limits or self.fixed else "start",
             blocked=limits.blocked,
             calls_per_s=limits.calls_per_s(),
             others=limits.others,

@@ -65,5 +65,7 @@ _WORDS = {"rate": "{:,.3g}/s", "in_flight": "{:,.0f} in flight", "per_minute": "
 def _words(learned: Mapping[str, Any]) -> str:
     found = {name: number(learned.get(name)) for name in _WORDS}
     known = [_WORDS[name].format(top) for name, top in found.items() if top is not None]
-    window = number(learned.get("window")) or 0.0
-    return ", ".join(known) or f"no limit up to {window:,.0f} in flight"
+    if known or learned.get("by_headers") is True:
+        return ", ".join(known) or "its headers name the limit"
+    many = f"{number(learned.get('window')) or 0.0:,.0f} in flight"
+    return f"{many} pay off" if learned.get("found") is True else f"no limit up to {many}"

@@ -50,6 +50,7 @@ def save_memory(limits: AdaptiveLimits) -> dict[str, Any]:
         "window": limits.rounds.steady_window,
         "found": limits.rounds.found,
         "idle_s": limits.rounds.idle_s,
+        "by_headers": bool(limits.mirrors),  # for people only
     }
 
 

@@ -1,10 +1,17 @@
 """`limpet pace`: what it lists, what it forgets, and what it says if there is nothing."""
 
+import sys
+from pathlib import Path
+
 import pytest
 from scored_runs import command
 
 from limpet.pacing.memory import of_the_user
 from limpet.report import terminal
+
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+import pacing
+import providers
 
 LEARNED = {"version": 1, "rate": 20.0}
 
@@ -46,6 +53,21 @@ def test_a_url_lists_and_forgets_what_begins_with_it(memory, pace):
     assert pace("forget", "http://127").err == "forgot 1 endpoint\n"
     assert pace("forget").err == "forgot 1 endpoint\n"
     assert pace("forget").err == "nothing to forget\n"
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (providers.TokenBucket, "20.2/s"),
+        (providers.cap_of(8), "8 in flight"),
+        (providers.NamedLimits, "its headers name the limit"),
+        (providers.QueueingServer, "in flight pay off"),
+        (providers.Batching, "no limit up to"),
+    ],
+)
+def test_it_says_what_was_learned(model, said, memory, pace):
+    memory.save([("http://127.0.0.1:8902 m", b"", pacing.run(model(0, 1500)).memory)])
+    assert said in pace("http://127").out
 
 
 def test_more_than_one_url_is_refused(memory, pace):

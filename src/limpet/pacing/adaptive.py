@@ -106,6 +106,11 @@ class AdaptiveLimits(KnownLimits):
         """How many other processes call the endpoint."""
         return 0
 
+    @property
+    def is_told(self) -> bool:
+        """Whether another process tells what it knows of the limit."""
+        return False
+
     # ---- may a call start? ----------------------------------------------------------------
 
     def wait_s(self, cost: float, costs: Mapping[str, float]) -> float | None:
@@ -374,7 +379,7 @@ class AdaptiveLimits(KnownLimits):
         """Return to the speed before the decreases: there was no limit."""
         self.rate, self.in_flight_cap, self.quota = Ceiling(), Ceiling(), Ceiling()
         self._suspicion.forget()
-        self.refusals.clear()
+        self._refusals.clear()
         self._bucket.empty_at, self._quota_decreased = None, False
         self.hold_until = -math.inf
         self.rounds.window = max(self.rounds.window, self._window_before)

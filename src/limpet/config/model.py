@@ -4,7 +4,6 @@ These are the long forms; `overrides` expands the short ones. `checking` turns t
 Pydantic into plain messages.
 """
 
-import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -23,6 +22,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from limpet.arguments import TIME_PATTERN, as_seconds
 from limpet.config.environment import Substituted, typed
 from limpet.config.imports import checked_reference
 from limpet.datasets.csv_files import flaw_of_delimiter, flaw_of_encoding
@@ -35,8 +35,6 @@ from limpet.transport.address import flaw_of_header
 VARIABLE = {"type": "string", "pattern": r"\$\{", "description": "${NAME} or ${NAME:-default}"}
 _MOST = 10**9
 _LONGEST_NAME = 200
-_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m|h)")
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 
 
 class _OrVariable:
@@ -75,9 +73,7 @@ def _flaw_of_path(path: str) -> str | None:
 
 
 def _seconds(value: Any) -> Any:
-    given = typed(value)
-    time = _TIME.fullmatch(given) if isinstance(given, str) else None
-    return given if time is None else float(time[1]) * _SECONDS[time[2]]
+    return as_seconds(typed(value))
 
 
 def _without(flaw_of: Callable[[str], str | None], kind: str = "must") -> AfterValidator:
@@ -197,7 +193,7 @@ Concurrency = Annotated[
     _OrVariable(),
     Must("must be auto or an integer, 1 or more"),
 ]
-_TIME_TEXT = {"type": "string", "pattern": rf"^{_TIME.pattern}$|\$\{{"}
+_TIME_TEXT = {"type": "string", "pattern": rf"^{TIME_PATTERN}$|\$\{{"}
 Wait = Annotated[
     float,
     Field(ge=0, allow_inf_nan=False),

@@ -58,6 +58,7 @@ def folder(tmp_path):
 def test_the_example_asks_a_model_and_counts_tokens_and_cost(folder, model):
     url = f"http://127.0.0.1:{model.server_port}/v1"
     env = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url, "OPENAI_MODEL": "tiny"}
+    env |= {"LIMPET_REMEMBER_PACE": "0", "LIMPET_SHARE_PACE": "0"}
     done = run(folder, env=env)
     assert done.returncode == 0, done.stderr
     assert "192 tokens" in done.stderr

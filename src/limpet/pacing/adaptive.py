@@ -103,6 +103,11 @@ class AdaptiveLimits(KnownLimits):
         """How many other processes call the endpoint."""
         return 0
 
+    @property
+    def is_told(self) -> bool:
+        """Whether another process tells what it knows of the limit."""
+        return False
+
     # ---- may a call start? ----------------------------------------------------------------
 
     def wait_s(self, cost: float, costs: Mapping[str, float]) -> float | None:

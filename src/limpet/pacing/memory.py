@@ -14,7 +14,9 @@ import hmac
 import json
 import math
 import os
+import re
 import secrets
+import stat
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -89,6 +91,11 @@ def _ceilings(limits: AdaptiveLimits) -> dict[str, Ceiling]:
 
 A_DAY_S = 86_400.0
 MOST_BYTES, MOST_ENDPOINTS = 1_000_000, 500
+_SALT_BYTES = 32
+_TRIES, _TRY_AGAIN_S = 10, 0.005
+_FOUND = {"rate", "in_flight", "per_minute"}
+_SECRETS = re.compile(r"(?<=://)[^/@\s]*@|[?#]\S*")
+"""Parts of an address that may be secret."""
 _OFF = "LIMPET_REMEMBER_PACE"
 
 
@@ -112,7 +119,7 @@ class PaceMemory:
     def entries(self) -> dict[str, dict[str, Any]]:
         """Return the entries of the last day by their name: `endpoint`, `at` and `learned`."""
         try:
-            with self.path.open("rb") as file:
+            with os.fdopen(open_private(self.path), "rb") as file:
                 found = json.loads(file.read(MOST_BYTES))
         except (OSError, ValueError, RecursionError):
             return {}
@@ -123,16 +130,22 @@ class PaceMemory:
             if isinstance(entry, dict)
             and isinstance(entry.get("endpoint"), str)
             and isinstance(entry.get("learned"), dict)
+            and isinstance(entry.get("at"), (int, float))
             and 0 <= now - (number(entry.get("at")) or 0.0) < A_DAY_S
         }
 
     def save(self, learned: Iterable[tuple[str, bytes, Mapping[str, Any]]]) -> None:
         """Add what was learned of endpoints and accounts, if the folder can be written."""
+        # A short run learns nothing: what an earlier one learned stays, with its age.
+        news = [one for one in learned if one[2].keys() & _FOUND or one[2].get("idle_s")]
+        if not news:
+            return
         with suppress(OSError), self._changing() as entries:
-            for endpoint, account, one in learned:
+            for endpoint, account, one in news:
                 name = self.name_of(endpoint, account)
                 entries.pop(name, None)  # the newest last
-                entries[name] = {"endpoint": endpoint, "at": time.time(), "learned": dict(one)}
+                shown = _SECRETS.sub("", endpoint)
+                entries[name] = {"endpoint": shown, "at": time.time(), "learned": dict(one)}
 
     def forget(self, endpoint: str = "") -> int:
         """Remove what was learned of endpoints that begin so. Returns how many."""
@@ -147,19 +160,23 @@ class PaceMemory:
     @contextmanager
     def _changing(self) -> Iterator[dict[str, dict[str, Any]]]:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        lock = os.open(self.path.with_name("pace.lock"), flags, 0o600)
+        lock = open_private(self.path.with_name("pace.lock"), os.O_CREAT)
+        new = ""
         try:
-            if fcntl is not None:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            _take(lock)
             entries = self.entries()
             yield entries
             kept = dict(list(entries.items())[-MOST_ENDPOINTS:])
             with tempfile.NamedTemporaryFile(  # 0600
                 "w", encoding="utf-8", dir=self.path.parent, prefix=".pace", delete=False
             ) as file:
+                new = file.name
                 json.dump(kept, file, indent=1)
-            Path(file.name).replace(self.path)
+            Path(new).replace(self.path)
+        except BaseException:
+            if new:
+                Path(new).unlink(missing_ok=True)
+            raise
         finally:
             os.close(lock)
 
@@ -168,14 +185,65 @@ class PaceMemory:
 
     def _salt(self) -> bytes:
         path = self.path.with_name("salt")
-        with suppress(OSError):
-            return path.read_bytes()
-        salt = secrets.token_bytes(32)
+        if (salt := _read_salt(path)) is not None:
+            return salt
+        salt = secrets.token_bytes(_SALT_BYTES)
+        new = path.with_suffix(f".{secrets.token_hex(4)}")
         with suppress(OSError):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.touch(0o600, exist_ok=False)
-            path.write_bytes(salt)
+            with os.fdopen(open_private(new, os.O_CREAT), "wb") as file:
+                file.write(salt)
+            with suppress(FileExistsError):  # another process was faster
+                os.link(new, path)
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        return _read_salt(path) or salt
+
+
+def _read_salt(path: Path) -> bytes | None:
+    try:
+        with os.fdopen(open_private(path), "rb") as file:
+            salt = file.read(_SALT_BYTES + 1)
+    except OSError:
+        return None
+    if len(salt) == _SALT_BYTES:
         return salt
+    with suppress(OSError):  # damaged
+        path.unlink()
+    return None
+
+
+def _take(lock: int) -> None:
+    """Take the lock soon, or not at all: a process that was stopped must stop nobody.
+
+    Raises:
+        BlockingIOError: Another process holds it.
+    """
+    for tries_left in range(_TRIES, -1, -1):
+        try:
+            if fcntl is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not tries_left:
+                raise
+            time.sleep(_TRY_AGAIN_S)
+        else:
+            return
+
+
+def open_private(path: Path, flags: int = 0) -> int:
+    """Open a regular file of this user, never through a link.
+
+    Raises:
+        OSError: It cannot be opened, or is something else.
+    """
+    flags |= os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    file = os.open(path, flags, 0o600)
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+        os.close(file)
+        raise PermissionError(f"{path} is not a file of yours")
+    return file
 
 
 def of_the_user() -> PaceMemory | None:

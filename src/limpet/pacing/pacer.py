@@ -246,7 +246,7 @@ class Pacer:
         max_in_flight: int = MAX_IN_FLIGHT,
         fixed: bool = False,
         clock: Callable[[], float] | None = None,
-        log: Callable[[], CallLog] | None = None,
+        log: Callable[[], CallLog | None] | None = None,
     ) -> None:
         self.key = key
         self.max_in_flight = whole_number_from(1, max_in_flight=max_in_flight)
@@ -361,19 +361,15 @@ class Pacer:
         self._loop = loop
         self._beat_timer = None
         self._limits = self._new_limits(self._given_clock or loop.time)
-        if not self.fixed and not self._limits.others:
+        if not self.fixed and not self._limits.is_told:
             restore_memory(self._limits, learned)
         return self._limits
 
     def _new_limits(self, clock: Callable[[], float]) -> AdaptiveLimits:
-        if self._given_log is not None:
-            try:
-                log = self._given_log()
-            except OSError as error:
-                logger.warning("the pace is not shared with other runs: %s", error)
-            else:
-                waits = self._waiters.__len__
-                return SharedLimits(clock, self.max_in_flight, log, waits, fixed=self.fixed)
+        log = None if self._given_log is None else self._given_log()
+        if log is not None:
+            waits = self._waiters.__len__
+            return SharedLimits(clock, self.max_in_flight, log, waits, fixed=self.fixed)
         return AdaptiveLimits(clock, self.max_in_flight, fixed=self.fixed)
 
     # ---- sharing --------------------------------------------------------------------------------

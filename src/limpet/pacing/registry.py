@@ -5,6 +5,7 @@ returns the pacer by that key, and carries what the pacers learned to a later ru
 """
 
 import functools
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,9 @@ from limpet.pacing.memory import PaceMemory, digest_of
 from limpet.pacing.observation import observing
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Cost, Pacer, Ticket
 from limpet.pacing.permits import Permits, current_permits
-from limpet.pacing.sharing import shared_log
+from limpet.pacing.sharing import CallLog, shared_log
+
+logger = logging.getLogger("limpet.pacing")
 
 _OFF = "LIMPET_SHARE_PACE"
 
@@ -56,7 +59,7 @@ class PacerRegistry:
                 key,
                 max_in_flight=self._max_in_flight,
                 fixed=self._fixed,
-                log=functools.partial(shared_log, *account) if account and self._shared else None,
+                log=functools.partial(self._log_of, *account) if account else None,
             )
             learned = self._memory.get(key)
             if learned is None and self._remembered is not None and account:
@@ -64,6 +67,16 @@ class PacerRegistry:
             if isinstance(learned, Mapping):
                 pacer.memory = learned
         return pacer
+
+    def _log_of(self, endpoint: str, account: bytes) -> CallLog | None:
+        """Return where other processes tell of their calls; None: it is not shared."""
+        if self._shared:
+            try:
+                return shared_log(endpoint, account)
+            except OSError as error:
+                self._shared = False  # said once
+                logger.warning("the pace is not shared with other runs: %s", error)
+        return None
 
     def use(self, key: str, pacer: Pacer) -> None:
         """Make this the one pacer for the key."""

@@ -36,7 +36,7 @@ from typing import Any
 
 from limpet.pacing.adaptive import AdaptiveLimits
 from limpet.pacing.limits import Limit
-from limpet.pacing.memory import PaceMemory
+from limpet.pacing.memory import PaceMemory, open_private
 from limpet.pacing.traffic import Sent, Traffic
 
 try:
@@ -74,7 +74,7 @@ class CallLog:
         self._head = json.dumps(["boot", boot]).encode() + b"\n"
         self._file = self._read = self._lock = -1
         self._held = self._stuck = False
-        self._lock = _open(path.with_suffix(".lock"), os.O_CREAT)
+        self._lock = open_private(path.with_suffix(".lock"), os.O_CREAT)
 
     def history(self) -> list[bytes]:
         """Begin to read. Returns the lines of the last minutes."""
@@ -88,8 +88,11 @@ class CallLog:
         """Return the lines since the last time."""
         lines = self._new_lines()
         with suppress(FileNotFoundError):  # it is just being begun anew
-            if self._path.stat().st_ino != os.fstat(self._file).st_ino and self._begin(self._path):
-                lines += self._new_lines()
+            if self._path.stat().st_ino != os.fstat(self._file).st_ino:
+                if self._begin(self._path):
+                    lines += self._new_lines()
+                elif self._path.stat().st_ino == os.fstat(self._file).st_ino:
+                    raise OSError("another machine, or another boot, began the log anew")
         return lines
 
     def append(self, line: str) -> None:
@@ -127,7 +130,7 @@ class CallLog:
     def _begin(self, path: Path) -> bool:
         """Read this file from now on. Returns whether it is there, and of this boot."""
         try:
-            file = _open(path)
+            file = open_private(path, os.O_APPEND)
         except FileNotFoundError:
             return False
         if self._file >= 0:
@@ -137,7 +140,7 @@ class CallLog:
 
     def _create(self) -> None:
         new = self._path.with_suffix(f".{secrets.token_hex(4)}")
-        file = _open(new, os.O_CREAT)
+        file = open_private(new, os.O_CREAT)
         os.write(file, self._head)
         os.close(file)
         if self._held:
@@ -179,16 +182,6 @@ def shared_log(endpoint: str, account: bytes) -> CallLog:
         raise PermissionError(f"{folder} is not a folder that only you can open")
     name = PaceMemory(folder).name_of(endpoint, account)
     return CallLog(folder / f"{name[:32]}.calls", _boot())
-
-
-def _open(path: Path, flags: int = 0) -> int:
-    flags |= os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-    file = os.open(path, flags, 0o600)
-    found = os.fstat(file)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
-        os.close(file)
-        raise PermissionError(f"{path} is not a file of yours")
-    return file
 
 
 def _boot() -> str:
@@ -235,7 +228,8 @@ class SharedLimits(AdaptiveLimits):
         super().__init__(self._time, max_in_flight, fixed=fixed)
         self._log: CallLog | None = log
         self._waits = waits
-        self._me = f"{clock():015.3f}-{secrets.token_hex(8)}"  # in the order of coming
+        # In the order of coming; those with a number last, as they know nothing of the limit.
+        self._me = f"{'~' * fixed}{clock():015.3f}-{secrets.token_hex(8)}"
         self._looked_at = self._own_sent_at = -1.0
         self._numbers: dict[Sent, int] = {}  # of our calls in flight
         self._number = 0
@@ -260,6 +254,11 @@ class SharedLimits(AdaptiveLimits):
     def others(self) -> int:
         """How many other processes call the endpoint."""
         return len(self._others)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether another process tells what it knows of the limit."""
+        return any(not who.startswith("~") for who in self._others)
 
     def calls_per_s(self) -> float:
         """Return our calls started per second over the last minute, or since the first."""
@@ -391,11 +390,16 @@ class SharedLimits(AdaptiveLimits):
             try:
                 who, at, waits, what, number, *details = json.loads(line)
                 self._others.setdefault(who, _Other()).waits = bool(waits)
-                with self._at(float(at)):
+                with self._at(self._checked(at)):
                     self._apply_one(who, what, number, details)
                 self._forget_the_gone(float(at))
             except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
                 raise ValueError(f"a damaged line: {line[:100]!r}") from error
+
+    def _checked(self, at: Any) -> float:
+        if not float(at) <= self._real_clock() + LEASE_S:
+            raise ValueError("of another clock")
+        return float(at)
 
     def _apply_one(self, who: str, what: str, number: int, details: list[Any]) -> None:
         other, now = self._others[who], self.clock()

@@ -386,7 +386,7 @@ class CommandWorkflow(CodeStep, Workflow):
         self._groups.open()
 
     async def close(self) -> None:
-        self._groups.close()
+        await self._groups.close()
         await self._guard.close()
 
     async def call(self, item: Item) -> Output:

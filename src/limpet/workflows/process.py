@@ -13,6 +13,7 @@ Still open. A process that starts its own group or session leaves the group, and
 """
 
 import asyncio
+import functools
 import os
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from limpet.executors.countdown import wait
 TERM_GRACE_S = 0.5
 """How long a group has to end after SIGTERM. A cancelled call itself has a second."""
 _KILLED_S = 0.3
+_OVER_S = 10.0
 _STDOUT_GRACE_S = 2.0  # how long others may hold stdout open after the program exited
 _STDERR_GRACE_S = 0.2
 MOST_STDERR = 64 * 1024
@@ -61,6 +63,7 @@ class Groups:
 
     def __init__(self, started: Callable[[int], None], ended: Callable[[int], None]) -> None:
         self._running: set[int] = set()
+        self._ends: set[asyncio.Future[None]] = set()  # of those that are not over yet
         self._is_closed = False
         self._started = started
         self._ended = ended
@@ -68,9 +71,11 @@ class Groups:
     def open(self) -> None:
         self._is_closed = False
 
-    def add(self, group: int) -> None:
-        """Add a group that started; after `close`, kill it."""
+    def add(self, group: int, over: "asyncio.Future[None]") -> None:
+        """Add a group that started, and when its leader is over; after `close`, kill it."""
         self._running.add(group)
+        self._ends.add(over)
+        over.add_done_callback(self._ends.discard)
         self._started(group)
         if self._is_closed:
             self.end(group)
@@ -89,11 +94,15 @@ class Groups:
             self._running.remove(group)
             self._ended(group)
 
-    def close(self) -> None:
-        """Kill all groups, including those about to start."""
+    async def close(self) -> None:
+        """Kill all groups, including those about to start, and wait until they are over."""
         self._is_closed = True
         for group in list(self._running):
             self.end(group)
+        loop = asyncio.get_running_loop()
+        # One that was killed may take a while on a busy machine.
+        if ends := [over for over in self._ends if over.get_loop() is loop]:
+            await asyncio.wait(ends, timeout=_OVER_S)
 
 
 def _kill(group: int, signum: signal.Signals) -> None:
@@ -188,9 +197,9 @@ async def run_process(
         ValueError: An argument contains a NUL.
     """
     loop = asyncio.get_running_loop()
-    process, input_fd = await _start(argv, env, cwd, max_stdout)
+    process, input_fd = await _start(argv, env, cwd, max_stdout, groups)
     group = process.transport.get_pid()
-    groups.add(group)
+    groups.add(group, process.closed)
     written = None
     try:
         written = await _Input.write(input_fd, stdin)
@@ -220,7 +229,7 @@ async def run_process(
 
 
 async def _start(
-    argv: Sequence[str], env: Mapping[str, str], cwd: str, max_stdout: int
+    argv: Sequence[str], env: Mapping[str, str], cwd: str, max_stdout: int, groups: Groups
 ) -> tuple[_Process, int]:
     """Start a process; return it, and the descriptor to write its input to."""
     loop = asyncio.get_running_loop()
@@ -245,16 +254,17 @@ async def _start(
     except BaseException as error:
         os.close(write_fd)
         if isinstance(error, asyncio.CancelledError):
-            starting.add_done_callback(_kill_started)
+            starting.add_done_callback(functools.partial(_kill_started, groups))
         raise
     return process, write_fd
 
 
-def _kill_started(starting: asyncio.Task[Any]) -> None:
+def _kill_started(groups: Groups, starting: asyncio.Task[Any]) -> None:
     """Kill a process that started after its call was cancelled."""
     if not starting.cancelled() and starting.exception() is None:
         transport, process = starting.result()
-        _kill(transport.get_pid(), signal.SIGKILL)
+        groups.add(transport.get_pid(), process.closed)
+        groups.end(transport.get_pid())
         process.close()
 
 

@@ -1,7 +1,10 @@
 """What runs learned of an endpoint is kept for a day, and is a first guess."""
 
+import fcntl
 import json
+import os
 import stat
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,7 +13,7 @@ import pytest
 
 from limpet.pacing import memory
 from limpet.pacing.adaptive import AdaptiveLimits
-from limpet.pacing.memory import PaceMemory, digest_of, of_the_user, restore_memory
+from limpet.pacing.memory import PaceMemory, digest_of, of_the_user, restore_memory, save_memory
 from limpet.pacing.registry import PacerRegistry, endpoint_for
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
@@ -101,6 +104,81 @@ def test_it_is_forgotten_by_the_beginning_of_its_address(kept):
     assert kept.forget("https://api.") == 1
     assert [entry["endpoint"] for entry in kept.entries().values()] == ["https://other m"]
     assert kept.forget() == 1
+    assert not kept.entries()
+
+
+def test_a_run_that_learned_nothing_changes_nothing(kept):
+    kept.save([(URL, KEY, LEARNED)])
+    before = kept.path.read_bytes()
+    short = save_memory(AdaptiveLimits(lambda: 0.0, 1000))
+    kept.save([(URL, KEY, short), ("https://other m", KEY, short)])
+    assert kept.path.read_bytes() == before
+
+
+def test_no_part_of_an_address_that_may_be_secret_is_in_it(kept):
+    address = "https://user:hunter2@a.example/v1?api_key=sk-SECRET#x m"
+    kept.save([(address, KEY, LEARNED)])
+    assert kept.learned(address, KEY) == LEARNED
+    assert [entry["endpoint"] for entry in kept.entries().values()] == ["https://a.example/v1 m"]
+
+
+def test_a_stopped_process_with_the_lock_stops_nobody(kept):
+    kept.save([(URL, KEY, LEARNED)])
+    with kept.path.with_name("pace.lock").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        kept.save([("https://other m", KEY, LEARNED)])
+        with pytest.raises(OSError, match="temporarily unavailable"):
+            kept.forget()
+    assert len(kept.entries()) == 1
+
+
+@pytest.mark.parametrize("name", ["pace.json", "salt", "pace.lock"])
+@pytest.mark.parametrize("kind", ["a pipe", "a folder"])
+def test_what_is_no_file_hangs_nothing_and_leaves_nothing(kept, name, kind):
+    folder = kept.path.parent
+    folder.mkdir(parents=True)
+    (os.mkfifo if kind == "a pipe" else os.mkdir)(folder / name)
+    kept.learned(URL, KEY)
+    kept.save([(URL, KEY, LEARNED)])
+    assert {path.name for path in folder.iterdir()} <= {"pace.json", "salt", "pace.lock"}
+
+
+def test_a_salt_that_was_cut_off_is_made_again(kept):
+    kept.path.parent.mkdir(parents=True)
+    (kept.path.parent / "salt").touch()
+    kept.save([(URL, KEY, LEARNED)])
+    assert len((kept.path.parent / "salt").read_bytes()) == 32
+    assert kept.learned(URL, KEY) == LEARNED
+
+
+def test_processes_that_start_together_get_one_salt(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from limpet.pacing.memory import PaceMemory\n"
+        "sys.stdin.read(1)\n"
+        "folders = [Path(sys.argv[1], str(number)) for number in range(50)]\n"
+        "for folder in folders: print(PaceMemory(folder).name_of('https://a m', b''))"
+    )
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True,
+        )
+        for _ in range(4)
+    ]  # fmt: skip
+    for process in started:
+        process.stdin.close()
+    names = [process.stdout.read() for process in started]
+    for process in started:
+        process.wait()
+        process.stdout.close()
+    assert len(set(names)) == 1
+    assert names[0].count("\n") == 50
+
+
+def test_a_time_that_is_no_number_is_not_listed(kept):
+    entry = {"endpoint": URL, "at": str(time.time()), "learned": {}}
+    kept.path.parent.mkdir(parents=True)
+    kept.path.write_text(json.dumps({"x": entry}))
     assert not kept.entries()
 
 

@@ -20,6 +20,7 @@ import providers
 
 from limpet.pacing import Pacer
 from limpet.pacing.observation import observing
+from limpet.pacing.registry import PacerRegistry
 from limpet.pacing.sharing import MOST_BYTES, CallLog, shared_log
 from limpet.pacing.signals import classify
 
@@ -386,11 +387,66 @@ async def test_a_call_whose_end_was_lost_is_not_in_flight_for_ever(tmp_path):
     assert first.accepted - before > 0.8 * 60 * 14
 
 
+@pytest.mark.parametrize("late_s", [-1e6, 1e6])
+@in_virtual_time
+async def test_a_process_of_another_boot_does_not_stop_this_one(late_s, tmp_path, caplog):
+    provider, path = providers.TokenBucket(), tmp_path / "x.calls"
+    clock = asyncio.get_running_loop().time
+    first = Process(provider, path)
+    await asyncio.sleep(20)
+    other = Process(provider, path, boot="another", clock=lambda: clock() + late_s)
+    await asyncio.sleep(60)
+    accepted = first.accepted, other.accepted
+    await asyncio.sleep(60)
+    assert first.accepted - accepted[0] > 300  # half of the provider's limit
+    assert other.accepted - accepted[1] > 10  # without sharing, the later one gets little
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+@pytest.mark.parametrize("at", ["1e9", "NaN", '"1e9"'])
+@in_virtual_time
+async def test_a_line_from_the_future_is_damage(at, tmp_path, caplog):
+    path = tmp_path / "x.calls"
+    process = Process(providers.TokenBucket(), path)
+    await asyncio.sleep(5)
+    with path.open("a") as file:
+        file.write(f'["0-x", {at}, true, "sent", 1, 1.0, {{}}, 1]\n')
+    await asyncio.sleep(20)
+    assert process.pacer.state.others == 0
+    assert process.accepted > 300
+    assert "not shared" in caplog.text
+
+
+@in_virtual_time
+async def test_a_number_is_no_elder_who_tells_where_the_limit_is(tmp_path):
+    provider, path = providers.InFlightCap(), tmp_path / "x.calls"
+    Process(provider, path, fixed=True, max_in_flight=4)
+    await asyncio.sleep(1)
+    first = Process(provider, path)
+    await asyncio.sleep(140)
+    second = Process(provider, path)
+    await asyncio.sleep(2)
+    assert second.pacer.state.limit <= first.pacer.state.limit + 4
+
+
+@in_virtual_time
+async def test_beside_a_number_what_was_remembered_counts(tmp_path):
+    provider, path = providers.TokenBucket(), tmp_path / "x.calls"
+    Process(provider, path, fixed=True, max_in_flight=2)
+    await asyncio.sleep(1)
+    pacer = Pacer(log=lambda: Handle(path, "a boot"))
+    pacer.memory = {"version": 1, "rate": 20.0, "window": 40.0, "latency_s": 1.0, "mean_cost": 1.0}
+    (await pacer.acquire()).ok()
+    assert pacer.state.others == 1
+    assert pacer.state.rate == 20.0
+
+
 class TestWhere:
     """`shared_log` uses a folder that nobody else can change."""
 
     @pytest.fixture(autouse=True)
     def runtime(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("LIMPET_SHARE_PACE", "1")
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
         return tmp_path
 
@@ -426,9 +482,10 @@ class TestWhere:
         else:
             folder.mkdir()
             folder.chmod(0o755)
-        pacer = Pacer(log=lambda: shared_log("https://a.test/v1 m", b""))
-        (await pacer.acquire()).ok()
-        [record] = caplog.records
+        registry = PacerRegistry(shared=True)
+        for key in ("https://a.test/v1 m", "https://b.test/v1 m"):
+            (await registry.get(key).acquire()).ok()
+        [record] = caplog.records  # one line for both
         assert record.getMessage().startswith("the pace is not shared with other runs: ")
         assert not list(runtime.glob("*/*.calls"))
 
@@ -438,7 +495,6 @@ class TestWhere:
         [path] = (runtime / "limpet").glob("*.calls")
         path.unlink()
         path.symlink_to(runtime / "precious")
-        pacer = Pacer(log=lambda: shared_log("https://a.test/v1 m", b""))
-        (await pacer.acquire()).ok()
+        (await PacerRegistry(shared=True).get("https://a.test/v1 m").acquire()).ok()
         assert len(caplog.records) == 1
         assert not (runtime / "precious").exists()

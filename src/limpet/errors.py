@@ -7,6 +7,7 @@ LimpetError
 │   ├── InvalidReplyError  a model's reply cannot be used: truncated, refused, not as requested
 │   └── WorkerDiedError    the process that ran only this call died: it kills its worker
 ├── QuotaExhaustedError nothing will work until the account is topped up: stop, resume later
+├── BudgetReachedError  the run's own budget is used up: raise it, resume
 ├── EndpointDownError   no call has succeeded for a long time: stop, resume later
 ├── SetupError          every call would fail the same way: fix the setup, resume
 ├── FailFastError       the first calls all failed the same way: fix the cause, resume
@@ -114,6 +115,18 @@ class WorkerDiedError(PermanentError):
 
 class QuotaExhaustedError(LimpetError):
     """The account's quota is used up. This stops the run; finished results are kept."""
+
+
+class BudgetReachedError(LimpetError):
+    """The run's budget is used up. This stops the run; finished results are kept.
+
+    Attributes:
+        kind: What is used up: "cost", "tokens", "calls" or "time".
+        more: The limit that should be enough to finish; None: unknown.
+    """
+
+    kind: str = ""
+    more: float | None = None
 
 
 class EndpointDownError(LimpetError):

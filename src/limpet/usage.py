@@ -7,11 +7,20 @@ costs only that count. The names of the times are those of the NeMo Agent Toolki
 
 import math
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from decimal import Decimal
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from limpet.errors import InvalidReplyError
 from limpet.foreign import is_interrupt
@@ -400,6 +409,77 @@ class receipts_in:  # noqa: N801 - used like a function; a generator would take 
         _receipts.reset(self._token)
         if error is not None and self._outside is not None:
             self._outside += self._receipts
+
+
+# ---- reservations: may this call be made? -------------------------------------------------------
+
+
+class Most(NamedTuple):
+    """What a request can use at most.
+
+    Attributes:
+        model: The model's name, as requested.
+        prompt: Tokens of the prompt.
+        completion: Tokens of all replies to it.
+    """
+
+    model: str
+    prompt: int
+    completion: int
+
+
+class Reservation(Protocol):
+    """What was reserved for a call."""
+
+    def settle(self, usage: object, error: BaseException | None) -> None:
+        """Count what it used, by its usage and by how it ended."""
+
+
+class Payer(Protocol):
+    """Who pays for the calls of a step."""
+
+    async def reserve(self, most: Most | None) -> Reservation:
+        """Wait until a call may be made; `most`: what it can use, if that is known."""
+
+
+_payer: ContextVar[Payer | None] = ContextVar("limpet_payer", default=None)
+
+
+@contextmanager
+def paid_by(payer: Payer) -> Iterator[None]:
+    """Let each request to a model in the block be paid by `payer`."""
+    token = _payer.set(payer)
+    try:
+        yield
+    finally:
+        _payer.reset(token)
+
+
+@asynccontextmanager
+async def reserving(most_of: Callable[[], Most | None]) -> AsyncIterator[None]:
+    """Make a request in the block, once what it may use is reserved."""
+    payer = _payer.get()
+    if payer is None:
+        yield
+        return
+    reservation, error = await payer.reserve(most_of()), None
+    receipts: Receipts = []
+    outside, token = _receipts.get(), _receipts.set(receipts)
+    try:
+        yield
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        _receipts.reset(token)
+        if outside is not None:
+            outside += receipts
+        reservation.settle(total_usage(receipts), error)
+
+
+def reserves_each_call(step: Any) -> bool:
+    """Return whether each call of a workflow or evaluator reserves what it may use."""
+    return bool(getattr(step, "reserves", False))
 
 
 def model_names_of(step: Any) -> Collection[str] | None:

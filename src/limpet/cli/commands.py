@@ -159,6 +159,9 @@ def _init(**given: Any) -> int:
               help="Stop if the first items all fail the same way.  [default: fail-fast]")
 @click.option("--stop-when", "goals", multiple=True, metavar="NAME=VALUE",
               help="Stop when the 95% interval of a score is ± VALUE or less; may be repeated.")
+@click.option("--budget", multiple=True, metavar="KIND=AMOUNT",
+              help="Stop when all sessions have spent this: cost=20, tokens=5M, calls=5000, "
+                   "time=2h; may be repeated.")
 @click.option("--engine", metavar="ENGINE",
               help="Where your functions run: processes or ray. Overrides the file's engine.")
 @click.option("--limit", type=_COUNT, metavar="N",

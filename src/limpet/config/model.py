@@ -28,6 +28,7 @@ from limpet.config.imports import checked_reference
 from limpet.datasets.csv_files import flaw_of_delimiter, flaw_of_encoding
 from limpet.engines.spec import as_engine
 from limpet.fingerprints.steps import flaw_of_variable
+from limpet.run.budget import as_budget
 from limpet.secrets.known import flaw_of_declared
 from limpet.shapes import Scale
 from limpet.transport.address import flaw_of_header
@@ -131,6 +132,17 @@ def _engine(value: Any) -> Any:
     return given
 
 
+def _budget(value: Any) -> Any:
+    try:
+        given = {key: typed(amount) for key, amount in value.items()}
+    except AttributeError:
+        given = typed(value)
+    try:
+        return as_budget(given)
+    except (TypeError, ValueError) as error:
+        raise PydanticCustomError("flaw", "{flaw}", {"flaw": str(error)}) from None
+
+
 Text = Annotated[str, Field(pattern=r"\S")]
 Delimiter = Annotated[str, _without(flaw_of_delimiter)]
 Encoding = Annotated[Text, _without(flaw_of_encoding)]
@@ -192,6 +204,12 @@ Concurrency = Annotated[
     Annotated[int, Field(ge=1, le=_MOST)] | Literal["auto"],
     _OrVariable(),
     Must("must be auto or an integer, 1 or more"),
+]
+_AMOUNT = {"type": ["number", "string"]}
+BudgetOf = Annotated[
+    Any,
+    PlainValidator(_budget),
+    WithJsonSchema(_mapping_of(cost=_AMOUNT, tokens=_AMOUNT, calls=_AMOUNT, time=_AMOUNT)),
 ]
 _TIME_TEXT = {"type": "string", "pattern": rf"^{TIME_PATTERN}$|\$\{{"}
 Wait = Annotated[
@@ -488,6 +506,9 @@ class EvalFile(Section):
     fail_fast: Truth | None = _key("Stop if the first items all fail the same way; default: true.")
     stop_when: dict[str, Positive] | None = _key(
         "Stop when the 95% interval of a score is this narrow: {correct: 0.02} for ± 0.02."
+    )
+    budget: BudgetOf | None = _key(
+        "Stop when all sessions have spent this: {cost: 20, tokens: 5M, calls: 5000, time: 2h}."
     )
     prices: dict[str, PriceSection] | None = _key(
         "What a million tokens cost, by model; * for all others."

@@ -287,7 +287,7 @@ def _shown(reference: str) -> str:
 def options_of(content: EvalFile) -> RunOptions:
     """Return the options, by their names in `evaluate`."""
     options = content.given(
-        "timeout", "on_change", "retry_failed", "mask", "fail_fast", "stop_when", "engine"
+        "timeout", "on_change", "retry_failed", "mask", "fail_fast", "stop_when", "budget", "engine"
     )
     if content.prices is not None:
         options["prices"] = {

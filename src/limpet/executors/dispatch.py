@@ -366,6 +366,7 @@ class Dispatch:
         if grace_s == 0:
             self.flight.cancel_all()
         elif grace_s < math.inf:
+            self.flight.cancel_stranded()
             due = asyncio.get_running_loop().time() + grace_s
             if due < self._stop_by:
                 self._stop_by = due

@@ -144,7 +144,7 @@ class Flight:
                 self.cancel(index, Cancelled.STOP)
 
     def cancel_stranded(self) -> None:
-        """Cancel the attempts that only wait for an endpoint that is down: nothing is lost."""
+        """Cancel the attempts that only wait in vain: nothing is lost."""
         for index, attempt in list(self.attempts.items()):
             if attempt.cancelled is None and attempt.permits.is_stranded:
                 self.cancel(index, Cancelled.STOP)

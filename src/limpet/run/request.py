@@ -151,6 +151,7 @@ class Request(Extras):
         retry_failed: Whether cells that failed in an earlier session are tried again.
         mask: Whether secrets are masked in results.
         goals: The half-widths at which it stops; empty: it does all items.
+        budget: How much all its sessions may spend, by kind; empty: no limit.
         dataset_files: The files that the dataset was read from.
         options: The options of the executors.
         remember_pace: Whether pacers start from what earlier runs learned, and pass it on.
@@ -177,6 +178,7 @@ class Request(Extras):
     secrets: Sequence[str]
     fail_fast: bool
     goals: Sequence[Goal]
+    budget: Mapping[str, float]
     bad_rows: Sequence[Any]
     dataset_files: Sequence[Path]
     options: ExecutorOptions

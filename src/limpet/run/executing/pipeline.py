@@ -7,6 +7,7 @@ hold up the workflow until its queue is full. An answer is queued once it is on 
 import asyncio
 import functools
 import logging
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -21,9 +22,11 @@ from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.pacing.registry import pacing_with
+from limpet.run.budget import Ledger
 from limpet.run.executing.blocking import LoopWatch
 from limpet.run.executing.guards import FailFast, Guard, Guards, Repetition, Spent
 from limpet.run.executing.outcomes import Omissions
+from limpet.run.executing.spending import Spending
 from limpet.run.executing.step_runner import StepRunner
 from limpet.run.executing.steps import AnsweringStep, ScoringStep
 from limpet.run.executing.stopping import Stopping
@@ -98,7 +101,7 @@ class Pipeline:
     """The steps of a session, and the queues between them.
 
     `fingerprint_of` returns the fingerprint of an evaluator, by name; `taking` takes the items one
-    by one, if the session has goals; `live` gets each answer.
+    by one, if the session has goals; `ledger` has what was spent; `live` gets each answer.
     """
 
     def __init__(
@@ -110,6 +113,7 @@ class Pipeline:
         masking: Masking,
         files: WatchedFiles,
         taking: Taking | None,
+        ledger: Ledger,
         live: LiveAnswers | None = None,
     ) -> None:
         self._journal = journal
@@ -122,7 +126,11 @@ class Pipeline:
         steps = (lookup.plan.workflow, *lookup.plan.evaluators) if request.fail_fast else ()
         fail_fast = {step.name: step.calls for step in steps if not step.kept}
         spent = Spent()
-        guards: list[Guard] = [Repetition(journal), FailFast(fail_fast, spent)]
+        cells = {step.name: step.calls for step in (lookup.plan.workflow, *lookup.plan.evaluators)}
+        self._spending = Spending(
+            request.budget, ledger, request.prices, cells, self._stop_for_the_budget
+        )
+        guards: list[Guard] = [Repetition(journal), FailFast(fail_fast, spent), self._spending]
         guards += [guard for guard in (taking, live) if guard is not None]
         self._taking = taking
         self._masked: Counter[str] = Counter()
@@ -136,10 +144,10 @@ class Pipeline:
             masking,
             files,
             frozenset(fail_fast),
+            self._spending,
         )
         omissions = Omissions(journal, masking)
         pass_on = self._pass_on if request.evaluators else None
-        cells = {step.name: step.calls for step in (lookup.plan.workflow, *lookup.plan.evaluators)}
         engines = StepEngines(request.engines, cells, self._tell_of_worker)
         self._answering = AnsweringStep(runner, request, omissions, engines, pass_on)
         self._scoring = [
@@ -230,6 +238,9 @@ class Pipeline:
         self._opened.push_async_callback(self._stopping.close, held)
         return self.stop_reason is None  # False if it was interrupted meanwhile
 
+    def _stop_for_the_budget(self, reason: LimpetError) -> None:
+        self._stopping.stop(reason, math.inf)  # what is in flight ends and is kept
+
     def _tell_of_worker(self, event: str, facts: dict[str, Any]) -> None:
         self._journal.log_event(event, **facts)
         if event == "worker_lost" and self.stop_reason is None:
@@ -264,6 +275,7 @@ class Pipeline:
     async def _run_steps(self, missing: Sequence[AnswerTask], kept: Sequence[AnswerTask]) -> None:
         watch = LoopWatch(self._journal)
         watch.start()
+        self._spending.start()
         try:
             async with asyncio.TaskGroup() as group:
                 for step in self._scoring:
@@ -273,6 +285,7 @@ class Pipeline:
             raise _unwrap_single(group_of_errors) from None
         finally:
             watch.stop()
+            self._spending.close()
             self._runner.close()
 
     # ---- from step to step ----------------------------------------------------------------------

@@ -17,6 +17,7 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.files import NO_SPACE
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
+from limpet.run.budget import Ledger
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.executing.pipeline import LiveAnswers, Pipeline
 from limpet.run.executing.session_log import (
@@ -38,6 +39,7 @@ from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import end_redo
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
+from limpet.run.results.costs import check_priced
 from limpet.run.results.summary import Numbers
 from limpet.run.run_file import WORKFLOW, RunFile
 
@@ -70,6 +72,7 @@ class EvaluationSession:
         self._lookup: Lookup | None = None
         self._taking: Taking | None = None
         self._live: LiveAnswers | None = None
+        self._ledger: Ledger | None = None
 
     # ---- before ---------------------------------------------------------------------------------
 
@@ -179,8 +182,22 @@ class EvaluationSession:
             self._masking,
             self._watched,
             self._taking,
+            self._open_ledger(),
             self._live,
         )
+
+    def _open_ledger(self) -> Ledger:
+        """Open what the run has spent so far.
+
+        Raises:
+            LimpetError: The budget limits the cost, and a model has no price.
+        """
+        request = self._request
+        if "cost" in request.budget:
+            check_priced(request.prices, (request.workflow, *request.evaluators))
+        durable = bool(request.budget) and request.durability == "sync"
+        self._ledger = Ledger(self._layout.spent, durable=durable)
+        return self._ledger
 
     def _write_items(self, lookup: Lookup, known: ItemsMark) -> ItemsMark:
         """Write the requested items to `items.jsonl`, for readers of the files."""
@@ -334,6 +351,8 @@ class EvaluationSession:
         journal, self._journal = self._journal, None
         if self._live is not None:
             self._live.close()
+        if self._ledger is not None:
+            self._ledger.close()
         self._record_end_state()
         close_session(journal, self._run_file)
 

@@ -28,6 +28,7 @@ from limpet.run.executing.guards import (
 )
 from limpet.run.executing.outcomes import Step
 from limpet.run.executing.recorder import Recorder
+from limpet.run.executing.spending import Spending
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.counting import Counting
@@ -51,6 +52,7 @@ class StepRunner:
     Attributes:
         counting: Decides whether a record counts.
         pacers: The pacer of each endpoint.
+        spending: What the session spends.
     """
 
     def __init__(
@@ -63,10 +65,12 @@ class StepRunner:
         masking: Masking,
         files: WatchedFiles,
         fail_fast: frozenset[str],
+        spending: Spending,
     ) -> None:
         options = request.options
         self.journal = journal
         self.counting = counting
+        self.spending = spending
         fixed = options.get("concurrency", "auto") != "auto"
         self.pacers = PacerRegistry(
             max_in_flight=_most_in_flight(options),

@@ -82,11 +82,11 @@ class Stopping:
         if self.loop is not None and not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._stop_all, reason, grace_s)
 
-    def stop(self, reason: Exception) -> None:
+    def stop(self, reason: Exception, grace_s: float | None = None) -> None:
         """Stop for an internal reason, on the event loop. Calls in flight may finish."""
         if self.because(reason):
             self._requests += 1  # the user's first request then stops at once
-            self._stop_all(reason, self._grace_s)
+            self._stop_all(reason, self._grace_s if grace_s is None else grace_s)
 
     def because(self, reason: Exception) -> bool:
         """Set the reason and report it; return False if one is set already."""

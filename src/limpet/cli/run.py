@@ -41,10 +41,12 @@ from limpet.config.configuration import Configuration
 from limpet.config.matrix import Variant
 from limpet.datasets.selection import Selection
 from limpet.errors import FunctionChangedError, LimpetError
+from limpet.journal.layout import layout_at
 from limpet.report.tables import put
 from limpet.report.terminal import busy, log_to_stderr, say, stderr_console, stdout_for_data
 from limpet.report.views import EventView, LineView, LiveView, TalkingView, View
 from limpet.run.api import Arguments, evaluate_prepared, plan_prepared
+from limpet.run.budget import as_budget, left_for
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.options import Redo, RunOptions
 from limpet.run.planning.plan import Plan
@@ -98,7 +100,7 @@ def command(
             write_variants(runs[0].config.run.parent, matrix)
             endings = run_variants(
                 [
-                    (variant, partial(_run_or_ask, run, flags))
+                    (variant, partial(_run_within, runs, run, flags))
                     for variant, run in zip(variants, runs, strict=True)
                     if variant is not None
                 ],
@@ -164,6 +166,17 @@ def _run_or_ask(
     view = new_view()
     prepared = prepared.with_options({"on_change": answer})
     return _run(config, prepared, view, run.floors, flags.against, here), view
+
+
+def _run_within(
+    runs: Sequence[_Ready], run: _Ready, flags: RunFlags, new_view: Callable[[], View], here: Path
+) -> tuple[Ended, View]:
+    """Run a variant within what the others leave of their budget."""
+    if budget := as_budget(run.prepared.options.get("budget")):
+        others = [layout_at(other.config.run).spent for other in runs if other is not run]
+        budget = left_for(budget, others)
+        run = run._replace(prepared=run.prepared.with_options({"budget": budget}))
+    return _run_or_ask(run, flags, new_view, here)
 
 
 def _check_forced(prepared: Arguments, redo: Redo) -> None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from limpet.cli.error_exit import DONE, FAILED, STOPPED, say_error
 from limpet.cli.run_flags import Floor
 from limpet.cli.shown_command import MASK, command_for_more, command_to_resume
-from limpet.errors import FailFastError, InterruptedRunError, JournalError
+from limpet.errors import BudgetReachedError, FailFastError, InterruptedRunError, JournalError
 from limpet.report.summary import remarks, summary_table
 from limpet.report.tables import put
 from limpet.report.terminal import say, stderr_console
 from limpet.report.views import EventView, TalkingView, View, reason_words
+from limpet.run.budget import rounded_up
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.results.score_words import mean, scores_of
 from limpet.text import count, one_line
@@ -82,6 +83,9 @@ def _under(result: EvaluationResult, floor: Floor) -> str | None:
 def next_steps(result: EvaluationResult, run: str, code: int) -> list[str]:
     """Return what to do next, a line each; the most useful last."""
     again = command_to_resume()
+    reason = result.stop_reason
+    if isinstance(reason, BudgetReachedError) and reason.more is not None:
+        again = command_to_resume(budget=f"{reason.kind}={rounded_up(reason.kind, reason.more)}")
     # Unchanged, the command would send the mask instead of the secret.
     fill = " (replace … with your secret)" if MASK in again else ""
     cancel: list[str] = []

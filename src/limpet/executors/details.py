@@ -90,6 +90,8 @@ class Cancelled(Enum):
     TIMEOUT = "timeout"
     REQUEST = "request"
     STOP = "stop"
+    IN_VAIN = "in vain"
+    """It was waiting to make a call that will not be made."""
 
 
 class InputState:

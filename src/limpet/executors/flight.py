@@ -147,7 +147,7 @@ class Flight:
         """Cancel the attempts that only wait in vain: nothing is lost."""
         for index, attempt in list(self.attempts.items()):
             if attempt.cancelled is None and attempt.permits.is_stranded:
-                self.cancel(index, Cancelled.STOP)
+                self.cancel(index, Cancelled.IN_VAIN)
 
     def drop_all(self) -> None:
         """Cancel all attempts without waiting for them."""

@@ -195,7 +195,7 @@ class Settlement:
                 attempt.permits.void()
                 error = cancelled_on_request(attempt.index)
                 return Decision(Action.FAIL, error, on_request=True)
-            case Cancelled.STOP:
+            case Cancelled.STOP | Cancelled.IN_VAIN:
                 attempt.permits.void()
                 return Decision(Action.SKIP)
         if isinstance(error, asyncio.CancelledError):

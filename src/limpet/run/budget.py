@@ -1,9 +1,10 @@
 """How much may a run spend, and what has it spent so far, in all its sessions?"""
 
+import math
 import os
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import orjson
 
 from limpet.arguments import as_amount, as_seconds, positive_number
-from limpet.errors import JournalError
+from limpet.errors import BudgetReachedError, JournalError
 from limpet.journal.files import open_own, sync_file
 from limpet.journal.lock import boot_id
 from limpet.text import count, did_you_mean, money
@@ -21,6 +22,7 @@ from limpet.text import count, did_you_mean, money
 KINDS = ("cost", "tokens", "calls", "time")
 _ALLOWED = "must map what to limit to how much: {'cost': 20, 'tokens': '5M', 'time': '2h'}"
 NANO = 10**9
+_UNITS = {"cost": NANO, "tokens": 1, "calls": 1, "time": 1}
 """Costs are added up in whole billionths of a dollar: sums of floats drift."""
 
 Amounts = Mapping[str, int]
@@ -64,6 +66,13 @@ def amount_words(kind: str, amount: float) -> str:
     if kind == "time":
         return f"{amount / 60:,.3g} min"
     return count(round(amount), kind.removesuffix("s"))
+
+
+def rounded_up(kind: str, amount: float) -> str:
+    """Return an amount that is a little larger, to be typed: `24`, `5500`, `150m`."""
+    amount = amount / 60 if kind == "time" else amount
+    step = 10.0 ** (math.floor(math.log10(amount)) - 1)
+    return f"{math.ceil(amount / step) * step:.10g}" + ("m" if kind == "time" else "")
 
 
 # ---- What has a run spent so far? ---------------------------------------------------------------
@@ -139,12 +148,16 @@ class Ledger:
     def write(self) -> None:
         """Write the numbers, so that they survive the process."""
         self._number += 1
-        names = ("spent", "about", "reserved", "bound")
-        numbers: dict[str, Any] = {name: dict(+getattr(self, name)) for name in names}
-        numbers |= {"number": self._number, "seconds": self.seconds, "boot": self._boot}
-        content = orjson.dumps(numbers)
+        content = orjson.dumps(self.numbers)
         line = b"%08x %s" % (zlib.crc32(content), content)
         os.pwrite(self._file, line.ljust(_SLOT - 1) + b"\n", self._number % 2 * _SLOT)
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """The numbers, as they are written."""
+        names = ("spent", "about", "reserved", "bound")
+        numbers: dict[str, Any] = {name: dict(+getattr(self, name)) for name in names}
+        return numbers | {"number": self._number, "seconds": self.seconds, "boot": self._boot}
 
     def sync(self) -> None:
         """Return when the bound survives a loss of power."""
@@ -196,10 +209,44 @@ def _slot(line: bytes) -> dict[str, Any] | None:
     return None
 
 
-def spent_words(spent: Mapping[str, float], about: Mapping[str, float], kind: str) -> str:
-    """Return what was spent of a kind, in words: `$19.98 spent (about $0.12 of it estimated)`."""
-    scale = NANO if kind == "cost" else 1
-    words = f"{amount_words(kind, spent.get(kind, 0) / scale)} spent"
-    if unknown := about.get(kind, 0) / scale:
-        words += f" (about {amount_words(kind, unknown)} of it estimated)"
-    return words
+def spent_words(limits: Mapping[str, float], numbers: Mapping[str, Any]) -> str:
+    """Return what was spent of each limit: `$19.98 of $20.00 (about $0.12 of it estimated)`.
+
+    Args:
+        limits: The limits by kind.
+        numbers: The numbers of a ledger.
+    """
+    found = []
+    for kind, limit in limits.items():
+        words = f"{amount_words(kind, amount_in(numbers, kind))} of {amount_words(kind, limit)}"
+        if unknown := numbers["about"].get(kind, 0) / _UNITS[kind]:
+            words += f" (about {amount_words(kind, unknown)} of it estimated)"
+        found.append(words)
+    return "; ".join(found)
+
+
+def amount_in(numbers: Mapping[str, Any], kind: str) -> float:
+    """Return how much of a kind was spent."""
+    if kind == "time":
+        return float(numbers["seconds"])
+    return float(numbers["spent"].get(kind, 0)) / _UNITS[kind]
+
+
+def left_for(limits: Mapping[str, float], others: Iterable[Path]) -> dict[str, float]:
+    """Return what other runs leave of a budget that they share; `others`: their ledgers.
+
+    Raises:
+        BudgetReachedError: They leave nothing.
+        JournalError: A ledger is damaged.
+    """
+    known = [numbers for path in others if (numbers := read_ledger(path)) is not None]
+    left = dict(limits)
+    for kind in limits:
+        left[kind] -= math.fsum(amount_in(numbers, kind) for numbers in known)
+        if left[kind] <= 0:
+            words = amount_words(kind, limits[kind])
+            raise BudgetReachedError(
+                f"the other variants have used the budget of {words}",
+                hint="run again with a larger budget to go on",
+            )
+    return left

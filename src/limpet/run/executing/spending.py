@@ -26,7 +26,7 @@ from typing import Any
 from limpet.errors import BudgetReachedError, JournalError, LimpetError
 from limpet.pacing.permits import current_permits
 from limpet.pacing.signals import recognised, status_of
-from limpet.run.budget import NANO, Amounts, Ledger, amount_words, spent_words
+from limpet.run.budget import NANO, Amounts, Ledger, amount_in, amount_words, spent_words
 from limpet.run.results.costs import Prices, cost_of, usage_facts
 from limpet.run.run_file import WORKFLOW
 from limpet.shapes import Outcome
@@ -158,14 +158,9 @@ class Spending:
     @property
     def words(self) -> str:
         """What was spent of each limit, in words; empty without a budget."""
-        self._count_time()
-        return "; ".join(self._words(kind) for kind in self._limits)
-
-    def _words(self, kind: str) -> str:
-        limit = amount_words(kind, self._limits[kind])
-        if kind == "time":
-            return f"{amount_words(kind, self._ledger.seconds)} of {limit}"
-        return f"{spent_words(self._ledger.spent, self._ledger.about, kind)} of {limit}"
+        if self._running_since is not None:
+            self._count_time()
+        return spent_words(self._limits, self._ledger.numbers)
 
     def _count_time(self) -> None:
         if self._running_since is not None:
@@ -237,7 +232,8 @@ class Spending:
         if call.most is None and history.known < FIRST and history.in_flight and self._is_priced:
             return "first"
         for kind, most in self._most.items():
-            if ledger.spent[kind] + ledger.reserved[kind] + call.reserved.get(kind, 0) > most:
+            spent = ledger.spent[kind]
+            if spent >= most or spent + ledger.reserved[kind] + call.reserved.get(kind, 0) > most:
                 return kind
         return ""
 
@@ -328,14 +324,17 @@ class Spending:
     # ---- the end of the budget ------------------------------------------------------------------
 
     def _reached(self, kind: str) -> None:
-        words = self._words(kind)
+        self._count_time()
         more = self._to_finish(kind)
-        words = f"the budget is used up: {words}"
+        words = spent_words({kind: self._limits[kind]}, self._ledger.numbers)
+        is_used_up = amount_in(self._ledger.numbers, kind) >= self._limits[kind]
+        what = "the budget is used up" if is_used_up else "the next call may exceed the budget"
+        words = f"{what}: {words}"
         if more is not None:
             words += f"; finishing would take about {amount_words(kind, more)} more"
         error = BudgetReachedError(words, hint="run again with a larger budget to go on")
         error.kind = kind
-        error.more = None if more is None else self._limits[kind] + more
+        error.more = self._limits[kind] * 2 if more is None else self._limits[kind] + more
         self._end(error)
 
     def _to_finish(self, kind: str) -> float | None:

@@ -42,6 +42,8 @@ _RECENT = 1000
 _BLOCK_CALLS, _BLOCK_SHARE = 16, 0.01
 """How much more is put on disk at once: so many calls, or this share of the cap."""
 _MOST_CAUSES = 5
+_MARGIN = 1.25
+"""How much more than expected is suggested to finish."""
 _WRITE_EVERY_S = 0.25
 """Without a budget, how often what was spent is written."""
 
@@ -334,7 +336,7 @@ class Spending:
             words += f"; finishing would take about {amount_words(kind, more)} more"
         error = BudgetReachedError(words, hint="run again with a larger budget to go on")
         error.kind = kind
-        error.more = self._limits[kind] * 2 if more is None else self._limits[kind] + more
+        error.more = self._limits[kind] * 2 if more is None else self._limits[kind] + _MARGIN * more
         self._end(error)
 
     def _to_finish(self, kind: str) -> float | None:

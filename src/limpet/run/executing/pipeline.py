@@ -130,7 +130,7 @@ class Pipeline:
         self._spending = Spending(
             request.budget, ledger, request.prices, cells, self._stop_for_the_budget
         )
-        guards: list[Guard] = [Repetition(journal), FailFast(fail_fast, spent), self._spending]
+        guards: list[Guard] = [Repetition(journal), FailFast(fail_fast, spent)]
         guards += [guard for guard in (taking, live) if guard is not None]
         self._taking = taking
         self._masked: Counter[str] = Counter()

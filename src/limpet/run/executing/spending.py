@@ -29,7 +29,6 @@ from limpet.pacing.signals import recognised, status_of
 from limpet.run.budget import NANO, Amounts, Ledger, amount_in, amount_words, spent_words
 from limpet.run.results.costs import Prices, cost_of, usage_facts
 from limpet.run.run_file import WORKFLOW
-from limpet.shapes import Outcome
 from limpet.text import one_line
 from limpet.usage import Most, Receipts, paid_by, reserves_each_call, total_usage, usage_of
 
@@ -81,8 +80,6 @@ class _History:
 class Spending:
     """What a session spends, within its budget.
 
-    A guard: it sees each outcome, to say what finishing would cost.
-
     Args:
         budget: The limits by kind; empty: none.
         ledger: What all sessions spent.
@@ -103,7 +100,7 @@ class Spending:
         self._most: dict[str, float] = {}  # without the time, in the units of the ledger
         self._ledger = ledger
         self._prices = prices
-        self._left = Counter(cells)
+        self._cells = cells
         self._stop = stop
         self._steps: dict[str, _History] = {}
         # Invariant: in order; the first waits for what is in flight, or for the file.
@@ -177,13 +174,6 @@ class Spending:
         if "time" in self._limits and self._running_since is not None:
             left_s = max(0.0, self._limits["time"] - self._ledger.seconds)
             self._timer = asyncio.get_running_loop().call_later(left_s, self._reached, "time")
-
-    def see(self, outcome: Outcome) -> None:
-        """Count a cell that ended."""
-        step = outcome.cell.step
-        self._left[step] -= 1
-        if step in self._steps:
-            self._steps[step].ended += 1
 
     # ---- a call ---------------------------------------------------------------------------------
 
@@ -342,9 +332,9 @@ class Spending:
     def _to_finish(self, kind: str) -> float | None:
         """Return what the cells that are left would take of a kind; None: unknown."""
         total = 0.0
-        for name, left in self._left.items():
-            history = self._steps.get(name)
-            if left <= 0 or history is None:
+        for name, history in self._steps.items():
+            left = self._cells.get(name, 0) - history.ended
+            if left <= 0:
                 continue
             if kind == "time" or not history.ended:
                 return None
@@ -452,12 +442,14 @@ class StepSpending:
         if self._asks_models:
             with paid_by(self):
                 yield outputs
+            self._history.ended += 1
             return
         call = Call(self._spending, self._history, None)
         await self._spending.admit(call, holds=False)
         error: BaseException | None = None
         try:
             yield outputs
+            self._history.ended += 1
         except BaseException as raised:
             error = raised
             raise

@@ -108,6 +108,7 @@ class Provider:
         self.items = make_items(count or self.count, seed)
         self.seen: Counter[str] = Counter()
         self.done_at: list[float] = []
+        self.sent_at: list[float] = []  # of those that were answered
         self.story: list[tuple[float, str, int]] = []
         self.latency_sum = 0.0
         self.in_flight = 0
@@ -148,6 +149,7 @@ class Provider:
             self.story.append((now, "refused" if status == 429 else "failed", self.in_flight))
             raise HTTPStatusError(status, headers)
         self.done_at.append(now)
+        self.sent_at.append(started)
         self.latency_sum += now - started
         limpet.pacing.observe(headers=headers or None, usage=self.usage(item))
         return item.index

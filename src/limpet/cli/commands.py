@@ -459,14 +459,13 @@ def _rm(**given: Any) -> int:
 
 
 @cli.command("pace")
-@click.argument("action", required=False, type=click.Choice(["forget"]))
-@click.argument("url", required=False)
+@click.argument("words", nargs=-1, metavar="[forget] [URL]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per endpoint.")
 def _pace(**given: Any) -> int:
-    """List what runs learned about endpoints, or forget it.
+    """List what runs learned about endpoints, or forget it; with a URL, of what begins with it.
 
     Runs with `pace: auto` start from it for a day. It has addresses, models and limits, no keys and
-    nothing of any call. `limpet pace forget` forgets all of it, with a URL what begins with that.
+    nothing of any call.
     """
     return _call("pace", given)
 

@@ -1,27 +1,36 @@
 """`limpet pace` lists what runs learned about endpoints, or forgets it."""
 
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from limpet.cli.error_exit import DONE
 from limpet.errors import LimpetError
 from limpet.pacing.limits import number
-from limpet.pacing.memory import PaceMemory, of_the_user
+from limpet.pacing.memory import OFF, PaceMemory, of_the_user
 from limpet.report.tables import cell, plain_table, put, put_json
 from limpet.report.terminal import say
 from limpet.report.words import duration
-from limpet.text import count, one_line
+from limpet.text import count, one_line, quoted
 
 
-def command(action: str | None, url: str | None, *, as_json: bool) -> int:
+def command(words: Sequence[str], *, as_json: bool) -> int:
     """List the endpoints and what was learned of each, or forget some."""
+    forget = words[:1] == ("forget",)
+    url, *more = words[forget:] or ("",)
+    if more:
+        raise LimpetError(f"one URL, not {len(more) + 1}", hint="limpet pace [forget] [URL]")
     memory = of_the_user()
     if memory is None:
-        raise LimpetError("the pace is not remembered: there is no home, or it is turned off")
-    if action == "forget":
-        return _forget(memory, url or "")
-    entries = sorted(memory.entries().values(), key=lambda entry: -entry["at"])
+        why = f"{OFF} is 0" if os.environ.get(OFF) == "0" else "there is no home directory"
+        raise LimpetError(f"the pace is not remembered: {why}")
+    if forget:
+        return _forget(memory, url)
+    if memory.is_damaged:
+        say(f"{one_line(str(memory.path))} is damaged: the next run replaces it")
+    entries = [entry for entry in memory.entries().values() if entry["endpoint"].startswith(url)]
+    entries.sort(key=lambda entry: -entry["at"])
     if as_json:
         for entry in entries:
             put_json(entry)
@@ -31,8 +40,8 @@ def command(action: str | None, url: str | None, *, as_json: bool) -> int:
             age = duration(time.time() - entry["at"])
             table.add_row(*map(cell, (one_line(entry["endpoint"]), _words(entry["learned"]), age)))
         put(table)
-    else:
-        say("no run with `pace: auto` learned anything in the last day")
+    elif not memory.is_damaged:
+        say(f"no run with `pace: auto` learned anything{_where(url)} in the last day")
     return DONE
 
 
@@ -41,8 +50,13 @@ def _forget(memory: PaceMemory, url: str) -> int:
         forgotten = memory.forget(url)
     except OSError as error:
         raise LimpetError(f"{one_line(str(memory.path))}: {error.strerror}") from error
-    say(f"forgot {count(forgotten, 'endpoint')}")
+    words = f"forgot {count(forgotten, 'endpoint')}"
+    say(words if forgotten else f"nothing to forget{_where(url)}")
     return DONE
+
+
+def _where(url: str) -> str:
+    return f" of an address that begins with {quoted(url)}" if url else ""
 
 
 _WORDS = {"rate": "{:,.3g}/s", "in_flight": "{:,.0f} in flight", "per_minute": "{:,.0f} a minute"}
@@ -51,5 +65,7 @@ _WORDS = {"rate": "{:,.3g}/s", "in_flight": "{:,.0f} in flight", "per_minute": "
 def _words(learned: Mapping[str, Any]) -> str:
     found = {name: number(learned.get(name)) for name in _WORDS}
     known = [_WORDS[name].format(top) for name, top in found.items() if top is not None]
-    window = number(learned.get("window")) or 0.0
-    return ", ".join(known) or f"no limit up to {window:,.0f} in flight"
+    if known or learned.get("by_headers") is True:
+        return ", ".join(known) or "its headers name the limit"
+    many = f"{number(learned.get('window')) or 0.0:,.0f} in flight"
+    return f"{many} pay off" if learned.get("found") is True else f"no limit up to {many}"

@@ -11,8 +11,16 @@ from pydantic_core import ErrorDetails
 from limpet.config.environment import Substituted, is_from_environment, shown
 from limpet.config.errors import Findings, KeyPath, named
 from limpet.config.imports import BadReferenceError
-from limpet.config.model import EvalFile, PromptSection, Section, WorkflowSection, workflow_section
+from limpet.config.model import (
+    FOR_A_RATE,
+    EvalFile,
+    PromptSection,
+    Section,
+    WorkflowSection,
+    workflow_section,
+)
 from limpet.config.yaml_file import read_scalar
+from limpet.run.options import too_few
 from limpet.run.results.score_words import split_name
 from limpet.secrets.known import is_secret_key
 from limpet.text import hint_near, nearest, one_line, quoted, text_of
@@ -82,10 +90,8 @@ def _check_together(content: EvalFile, findings: Findings) -> None:
             hint = hint_near(name, known) or f"known here: {', '.join(known) or 'none'}"
             text = f"stop_when: unknown evaluator {quoted(name)}"
             findings.add_key(("stop_when", name), text, hint)
-    least, most = pace.concurrency, pace.max_concurrency
-    if isinstance(least, int) and most is not None and most < least:
-        text = f"must be at least concurrency, {least}, not {most}"
-        findings.add(("pace", "max_concurrency"), text, "it is the limit of concurrency: auto")
+    if flaw := too_few(pace.concurrency, pace.max_concurrency):
+        findings.add(("pace", "max_concurrency"), flaw, "it is the limit of concurrency: auto")
     base, cap = (backoff.base, backoff.cap) if backoff else (None, None)
     if base is not None and cap is not None and cap < base:
         text = f"must be at least base, {base:g}, not {cap:g}"
@@ -228,7 +234,7 @@ def _hint(kind: str, value: Any, context: dict[str, Any]) -> str | None:
         return hint_near(value, re.findall("'([^']+)'", context["expected"]))
     if type(value) is str and isinstance(read_scalar(value), (int, float)):
         return f"leave the quotes out: {one_line(value)}"
-    return None
+    return context.get("hint")
 
 
 _MEANT = {"where": "filter", "early_stop": "fail_fast", "failed": "retry_failed"}
@@ -246,6 +252,8 @@ def unknown_key(path: KeyPath, known: list[str]) -> tuple[str, str]:
     meant = _MEANT.get(key, key)
     if is_in_section and meant in EvalFile.model_fields:
         return text, f"{quoted(meant)} belongs at the top level of the file  {here}"
+    if path[:-1] == ("pace",):
+        return text, f"{FOR_A_RATE}  {here}"
     return text, here.strip("()")
 
 

@@ -53,12 +53,16 @@ class _OrVariable:
 class Must:
     """Replaces Pydantic's messages about a value by one of ours."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, hint: str | None = None) -> None:
         self._message = message
+        self._context = None if hint is None else {"hint": hint}
 
     def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.custom_error_schema(
-            handler(kind), custom_error_type="must", custom_error_message=self._message
+            handler(kind),
+            custom_error_type="must",
+            custom_error_message=self._message,
+            custom_error_context=self._context,
         )
 
 
@@ -200,10 +204,11 @@ _PROCESSES = {"anyOf": [_WORKERS, _mapping_of(workers=_WORKERS, memory=_MEMORY)]
 _ENGINES = _mapping_of(processes=_PROCESSES, ray=_RAY)
 _ENGINE = {"anyOf": [{"enum": ["processes", "ray"]}, _ENGINES, VARIABLE]}
 EngineOf = Annotated[Any, PlainValidator(_engine), WithJsonSchema(_ENGINE)]
+FOR_A_RATE = "for a rate: calls a second times their length, so 30 for 20 a second of 1.5 s each"
 Concurrency = Annotated[
     Annotated[int, Field(ge=1, le=_MOST)] | Literal["auto"],
     _OrVariable(),
-    Must("must be auto or an integer, 1 or more"),
+    Must("must be auto or an integer, 1 or more", FOR_A_RATE),
 ]
 _AMOUNT = {"type": ["number", "string"]}
 BudgetOf = Annotated[

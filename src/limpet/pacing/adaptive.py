@@ -53,6 +53,8 @@ MANY_EXPLAINED, OF_CALLS = 3, 100
 """Refusals that headers may explain, of about this many calls."""
 REST_S = 0.25, 8.0
 """Wait of a refused call if a number is set and the provider names no wait: doubled each time."""
+TOO_MANY, OF_RECENT = 1 / 3, 50
+"""A number is too high if more than this share of about so many calls is refused. Chance: 20%."""
 OUTAGE = 10
 """Different calls failing in a row that make an outage."""
 OUTAGE_S = 5.0
@@ -90,6 +92,7 @@ class AdaptiveLimits(KnownLimits):
         self._explained_at = -math.inf  # the last refusal that a bucket's copy explains
         self._explained = 0.0  # how many of them lately
         self._resting: list[float] = []  # a heap: until when refused calls wait in their places
+        self._refused_share = 0.0  # of the recent calls, at a number
         self._failing: set[object] = set()  # owners of failures since the last success
         self._window_before = 0.0  # the window before refusals that may be random
 
@@ -163,28 +166,36 @@ class AdaptiveLimits(KnownLimits):
         self.mean_cost += (cost - self.mean_cost) / min(100, len(self._traffic))
         return sent
 
-    def binding(self) -> str:
-        """Return what limits the pace now, as a key of `pacer.WORDS`."""
+    def binding(self, *, waiting: bool) -> str:
+        """Return what limits the pace now, as a key of `pacer.WORDS`; `waiting`: calls wait."""
         now = self.clock()
         if self.blocked:
             return self.blocked
+        if self._refused_share > TOO_MANY:
+            return "resting"
         if now < self.hold_until:
             return "hold" if now < self._requested_until else "pause"
         if self.mirrors.bind(now):
             return "headers"
-        if self._resting:
-            return "resting"
+        if self.fixed:
+            return "fixed"
         if self.in_flight >= self.limit():
             if self.limit() == self.max_in_flight:
-                return "fixed" if self.fixed else "most"
+                return "most"
             if self.in_flight_cap.at(now) < self.rounds.window:
                 return "cap"
-            return "in_flight" if self.rounds.found else "start"
+            return "in_flight" if self.rounds.found else self._best_known
         if self.quota.known and self._traffic.minute_cost + self.mean_cost > self.quota.at(now):
             return "quota"
-        if self._sent_at + self.mean_cost / self.pace() > now:
-            return "rate" if self.rate.known else "start"
-        return "fixed" if self.fixed else "nothing"
+        late = self._sent_at + self.mean_cost / self.pace() <= now
+        return "nothing" if late and not waiting else self._best_known
+
+    @property
+    def _best_known(self) -> str:
+        """The limit that holds the pace if no other is reached; "start": none is known."""
+        limits = {"rate": self.rate, "cap": self.in_flight_cap, "quota": self.quota}
+        known = [name for name, limit in limits.items() if limit.known]
+        return known[0] if known else "in_flight" if self.rounds.found else "start"
 
     def calls_per_s(self) -> float:
         """Return the calls started per second over the last minute, or since the first."""
@@ -217,6 +228,7 @@ class AdaptiveLimits(KnownLimits):
         if self.blocked and (sent.at > self._decreased_at or self.blocked == "down"):
             self._resume(now)
         if self.fixed:
+            self._refused_share *= 1 - 1 / OF_RECENT
             return
         self.rounds.answered(sent, now - sent.at)
         if self.rounds.complete(now):
@@ -269,6 +281,7 @@ class AdaptiveLimits(KnownLimits):
         self, sent: Sent, now: float, retry_after_s: float, before: int
     ) -> bool:
         """Wait as requested, or let only this call wait; `before`: how often it was refused."""
+        self._refused_share += (1 - self._refused_share) / OF_RECENT
         self._hold(now, retry_after_s)
         if retry_after_s and before < OFTEN:  # otherwise waiting as requested does not help
             return False

@@ -231,6 +231,11 @@ class KnownLimits:
         on_the_way = lowest * min(self._refusal_s / self.latency_s, MOST_ON_THE_WAY)
         return max(passed) <= lowest + 2 * on_the_way
 
+    def expect_cap(self) -> None:
+        """A refusal at the known cap is the cap's, not a rate's: as if it was the third there."""
+        at_cap = Sent(self.clock(), 0.0, round(self.in_flight_cap.top), None)
+        self._refusals.extend([at_cap] * (CLIMBS - 1))
+
     def _decrease_cap(self, refusal: Sent, now: float) -> None:
         """Hold the number in flight at which the provider complained."""
         if not refusal.in_flight:  # another client's calls

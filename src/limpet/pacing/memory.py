@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.pacing.adaptive import AdaptiveLimits
-from limpet.pacing.estimates import FULL_SPEED, PLATEAU_S, Ceiling
+from limpet.pacing.estimates import FULL_SPEED, Ceiling
 from limpet.pacing.known_limits import QUOTA_PLATEAU_S, SLOWER
 from limpet.pacing.limits import number
 
@@ -47,10 +47,12 @@ def save_memory(limits: AdaptiveLimits) -> dict[str, Any]:
         **tops,
         "latency_s": limits.steady_latency_s,
         "mean_cost": limits.mean_cost,
+        "chance": limits.chance.share,
         "steady_rate": limits.steady_rate,
         "window": limits.rounds.steady_window,
         "found": limits.rounds.found,
         "idle_s": limits.rounds.idle_s,
+        "by_headers": bool(limits.mirrors),  # for people only
     }
 
 
@@ -69,7 +71,11 @@ def restore_memory(limits: AdaptiveLimits, learned: Mapping[str, Any]) -> None:
             if ceiling is limits.quota:
                 ceiling.lower_to(top, now, FULL_SPEED / SLOWER, QUOTA_PLATEAU_S, dip=0.0)
             else:
-                ceiling.lower_to(top, now, math.inf, plateaus_s=(PLATEAU_S[1], PLATEAU_S[1]))
+                ceiling.lower_to(top, now, math.inf)
+    if limits.in_flight_cap.known:
+        limits.expect_cap()
+    if share := number(learned.get("chance")):
+        limits.chance.believe(round(100 * min(share, 1.0)), 100)  # and its probation begins
     window = min(number(learned.get("window")) or 0.0, float(limits.max_in_flight))
     if any(name in learned for name in _ceilings(limits)):  # it refuses what is too much
         limits.rounds.window = max(limits.rounds.window, window)
@@ -96,7 +102,7 @@ _TRIES, _TRY_AGAIN_S = 10, 0.005
 _FOUND = {"rate", "in_flight", "per_minute"}
 _SECRETS = re.compile(r"(?<=://)[^/@\s]*@|[?#]\S*")
 """Parts of an address that may be secret."""
-_OFF = "LIMPET_REMEMBER_PACE"
+OFF = "LIMPET_REMEMBER_PACE"
 
 
 class PaceMemory:
@@ -118,21 +124,31 @@ class PaceMemory:
 
     def entries(self) -> dict[str, dict[str, Any]]:
         """Return the entries of the last day by their name: `endpoint`, `at` and `learned`."""
-        try:
-            with os.fdopen(open_private(self.path), "rb") as file:
-                found = json.loads(file.read(MOST_BYTES))
-        except (OSError, ValueError, RecursionError):
-            return {}
         now = time.time()
         return {
             name: entry
-            for name, entry in (found.items() if isinstance(found, dict) else ())
+            for name, entry in (self._found() or {}).items()
             if isinstance(entry, dict)
             and isinstance(entry.get("endpoint"), str)
             and isinstance(entry.get("learned"), dict)
             and isinstance(entry.get("at"), (int, float))
             and 0 <= now - (number(entry.get("at")) or 0.0) < A_DAY_S
         }
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the file makes no sense. The next run that learns something replaces it."""
+        return self._found() is None
+
+    def _found(self) -> dict[str, Any] | None:
+        try:
+            with os.fdopen(open_private(self.path), "rb") as file:
+                found = json.loads(file.read(MOST_BYTES))
+        except OSError:
+            return {}
+        except (ValueError, RecursionError):
+            return None
+        return found if isinstance(found, dict) else None
 
     def save(self, learned: Iterable[tuple[str, bytes, Mapping[str, Any]]]) -> None:
         """Add what was learned of endpoints and accounts, if the folder can be written."""
@@ -248,7 +264,7 @@ def open_private(path: Path, flags: int = 0) -> int:
 
 def of_the_user() -> PaceMemory | None:
     """Return the memory of this user; None: it is turned off, or there is no home."""
-    if os.environ.get(_OFF) == "0":
+    if os.environ.get(OFF) == "0":
         return None
     state = os.environ.get("XDG_STATE_HOME", "")
     try:

@@ -304,7 +304,8 @@ class Pacer:
 
     def _priced(self, cost: Cost, owner: object) -> tuple[float, Mapping[str, float]]:
         amount, costs = _priced(cost)
-        return amount * self._bound().large_calls.size_of(owner), costs
+        large = 1.0 if self.fixed else self._bound().large_calls.size_of(owner)
+        return amount * large, costs
 
     def _issue(
         self, limits: AdaptiveLimits, cost: float, costs: Mapping[str, float], owner: object
@@ -444,14 +445,15 @@ class Pacer:
     def state(self) -> PacerState:
         """What the pacer knows, and why it waits."""
         limits = self._limits or AdaptiveLimits(lambda: 0.0, 1, fixed=self.fixed)
+        waiting = len(self._waiters)
         return PacerState(
             rate=_known(limits.rate.top),
             in_flight_cap=_known(limits.in_flight_cap.top),
             per_minute=_known(limits.quota.top),
             limit=limits.limit(),
             in_flight=limits.own_in_flight,
-            waiting=len(self._waiters),
-            binding=limits.binding() if self._limits or self.fixed else "start",
+            waiting=waiting,
+            binding=limits.binding(waiting=waiting > 0) if self._limits or self.fixed else "start",
             blocked=limits.blocked,
             calls_per_s=limits.calls_per_s(),
             others=limits.others,

@@ -52,8 +52,11 @@ class ProgressTable:
         lines = notes(self._snapshot, tell_flight=width < _ROOMY)
         steps = self._snapshot.steps
         if not self._snapshot.stopping:
-            paced = [step for step in steps if step.pace and step.left]
-            lines += [f"{one_line(step.name)}: {step.pace}" for step in paced]
+            paced: dict[str, list[str]] = {}  # the steps at one endpoint say the same
+            for step in steps:
+                if step.pace and step.left:
+                    paced.setdefault(step.pace, []).append(one_line(step.name))
+            lines += [f"{', '.join(names)}: {pace}" for pace, names in paced.items()]
         # One line less than the screen: a full screen cannot be erased.
         height = console.height - 1 - self._below
         room = max(1, height - len(lines))

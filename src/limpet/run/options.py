@@ -62,13 +62,22 @@ class Pace:
     def __post_init__(self) -> None:
         if self.concurrency != "auto":
             _number_or(self.concurrency, "concurrency", '"auto"', least=1)
-        whole_number_from(1, max_concurrency=self.max_concurrency)
+        most = whole_number_from(1, max_concurrency=self.max_concurrency)
+        if flaw := too_few(self.concurrency, None if most == MAX_IN_FLIGHT else most):
+            raise ValueError(f"max_concurrency={most}: {flaw}")
         true_or_false(remember=self.remember)
         true_or_false(share=self.share)
         if not isinstance(self.pacer, (Pacer, type(None))):
             raise TypeError(f"pacer={self.pacer!r}: must be a Pacer or None")
         if self.cost is not None:
             function(cost=self.cost)
+
+
+def too_few(concurrency: int | str | None, most: int | None) -> str | None:
+    """Return what is wrong with a `max_concurrency` below the number; None if nothing is."""
+    if isinstance(concurrency, int) and most is not None and most < concurrency:
+        return f"must be at least concurrency, {concurrency}, not {most}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

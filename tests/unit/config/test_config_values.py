@@ -172,17 +172,30 @@ REFUSED = {
     "a word for a pace": (
         GOOD + "pace: fast\n",
         "eval.yml:3: pace: must be auto or an integer, 1 or more, not 'fast'",
-        None,
+        "for a rate: calls a second times their length, so 30 for 20 a second of 1.5 s each",
+    ),
+    "a rate for a pace": (
+        GOOD + "pace: 32/s\n",
+        "eval.yml:3: pace: must be auto or an integer, 1 or more, not '32/s'",
+        "for a rate: calls a second times their length, so 30 for 20 a second of 1.5 s each",
+    ),
+    "a rate as a key": (
+        GOOD + "pace: {rate: 20}\n",
+        "eval.yml:3: pace: unknown key 'rate'",
+        (
+            "for a rate: calls a second times their length, so 30 for 20 a second of 1.5 s each  "
+            "(known here: concurrency, max_concurrency, remember, share)"
+        ),
     ),
     "a pace of zero": (
         GOOD + "pace:\n  concurrency: 0\n",
         "eval.yml:4: pace.concurrency: must be auto or an integer, 1 or more, not 0",
-        None,
+        "for a rate: calls a second times their length, so 30 for 20 a second of 1.5 s each",
     ),
     "a list for a pace": (
         GOOD + "pace:\n- 3\n",
         "eval.yml:3: pace: must be auto or an integer, 1 or more, not a list",
-        None,
+        "for a rate: calls a second times their length, so 30 for 20 a second of 1.5 s each",
     ),
     "a negative retry": (
         GOOD + "retry: -1\n",

@@ -267,4 +267,46 @@ async def test_it_says_what_holds_it():
     assert pacer.words == "at the number you set"
     ticket.refused()
     assert pacer.acquire_nowait() is None  # the refused call keeps its place
-    assert pacer.words == "refused calls wait: a lower number or auto may be faster (1 refused)"
+    assert pacer.words == "at the number you set (1 refused)"
+
+
+@pytest.mark.parametrize("wait_s", [None, 1])
+@in_virtual_time
+async def test_a_number_far_above_the_limit_is_said_to_be_too_high(wait_s):
+    level, filled_at = 20.0, 0.0
+
+    async def bucket(server, number, value):
+        nonlocal level, filled_at
+        now = asyncio.get_running_loop().time()
+        level, filled_at = min(20.0, level + (now - filled_at) * 20), now
+        if level < 1:
+            raise limpet.RateLimitError("slow down", retry_after=wait_s)
+        level -= 1
+        await asyncio.sleep(SECONDS)
+
+    assert await share_said("resting", Server(bucket)) > 0.9
+
+
+@pytest.mark.parametrize("wait_s", [None, 1])
+@in_virtual_time
+async def test_refusals_by_chance_are_no_sign_that_a_number_is_too_high(wait_s):
+    chance = random.Random(3)
+
+    async def refuses(server, number, value):
+        await asyncio.sleep(0.2)
+        if chance.random() < 0.05:
+            raise limpet.RateLimitError("slow down", retry_after=wait_s)
+
+    assert await share_said("resting", Server(refuses, 32)) == 0
+
+
+async def share_said(binding, server):
+    """Return the share of the time, after the first seconds, in which this held the pace."""
+    running = asyncio.create_task(server.run(2000, server.pacer.max_in_flight))
+    seen = []
+    await asyncio.sleep(5)
+    while server.pacer.state.sent < 2000:
+        seen.append(server.pacer.state.binding == binding)
+        await asyncio.sleep(0.071)
+    await running
+    return sum(seen) / len(seen)

@@ -80,8 +80,10 @@ def test_a_damaged_file_is_as_none_and_is_replaced(kept, content):
     kept.save([(URL, KEY, LEARNED)])
     kept.path.write_bytes(content)
     assert kept.learned(URL, KEY) == {}
+    assert kept.is_damaged is not content.startswith(b'{"')
     kept.save([(URL, KEY, LEARNED)])
     assert kept.learned(URL, KEY) == LEARNED
+    assert not kept.is_damaged
 
 
 def test_a_folder_that_cannot_be_made_is_no_error(tmp_path):
@@ -233,3 +235,32 @@ def test_the_second_run_on_a_server_that_only_queues_gets_there_sooner():
     warm = pacing.run(providers.Batching(0, 6000), cold.memory)
     assert warm.t90_s <= cold.t90_s - 4  # of which ten seconds are the window it is measured in
     assert warm.efficiency > cold.efficiency + 0.05
+
+
+def test_a_refusal_at_a_remembered_cap_is_the_caps():
+    model = providers.InFlightCap(0, 1000)
+    result = pacing.run(model, {"version": 1, "in_flight": 32.0, "latency_s": 1.1, "window": 48.0})
+    assert result.memory["in_flight"] == pytest.approx(32, abs=1)
+    assert "rate" not in result.memory
+    assert result.efficiency > 0.93
+
+
+@pytest.mark.parametrize("cap", [3, 8, 32])
+def test_at_a_remembered_cap_the_second_run_is_faster_and_refused_less(cap):
+    cold = pacing.run(providers.cap_of(cap)(0, 2000))
+    warm = pacing.run(providers.cap_of(cap)(0, 2000), cold.memory)
+    assert warm.memory["in_flight"] == cap
+    assert "rate" not in warm.memory
+    assert warm.efficiency > max(0.95, cold.efficiency)
+    assert warm.refused < cold.refused
+
+
+def test_remembered_chance_is_refuted_within_20_calls_by_a_server_that_refuses_all():
+    now = [0.0]
+    limits = AdaptiveLimits(lambda: now[0], 1000)
+    restore_memory(limits, {"version": 1, "chance": 0.2, "window": 40.0, "latency_s": 0.2})
+    assert limits.chance.share == pytest.approx(0.2)
+    for _ in range(20):
+        now[0] += 0.1
+        limits.refused(limits.send(1.0, {}, object()), 0.0)
+    assert limits.chance.share == 0

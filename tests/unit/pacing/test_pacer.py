@@ -3,14 +3,20 @@
 import asyncio
 import gc
 import json
+import sys
+from pathlib import Path
 
 import pytest
 import virtual_time
 from virtual_time import in_virtual_time
 
 import limpet
+from limpet import AsyncExecutor
 from limpet.pacing import Pacer, PacerRegistry
 from limpet.pacing.traffic import LargeCalls
+
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+import providers
 
 
 def now():
@@ -247,6 +253,46 @@ async def test_the_state_says_in_words_what_holds_the_pace():
     assert str(pacer.state).endswith("at the provider's limit (3 refused)")
     tickets[3].failed(timeout=True)
     assert str(pacer.state).endswith("(3 refused, 1 failed)")
+
+
+@pytest.mark.parametrize(
+    ("model", "binding"),
+    [
+        (providers.TokenBucket, "rate"),
+        (providers.FewPerMinute, "quota"),
+        (providers.cap_of(8), "cap"),
+        (providers.QueueingServer, "in_flight"),
+    ],
+)
+@in_virtual_time
+async def test_what_holds_the_pace_does_not_flicker(model, binding):
+    provider, pacer = model(0, 1500), Pacer()
+    executor = AsyncExecutor(
+        provider.call, "auto", pacer=pacer, exit_on_error=False, termination_signal=None
+    )
+    running = asyncio.create_task(executor.execute(provider.items))
+    await asyncio.sleep(0.5 * provider.oracle())
+    until, seen = 0.9 * provider.oracle(), set()
+    while now() < until:
+        seen.add(pacer.state.binding)
+        await asyncio.sleep(0.071)
+    await running
+    assert seen == {binding}
+
+
+@in_virtual_time
+async def test_while_calls_wait_and_the_rate_is_known_it_is_the_limit():
+    late_s = 0.0
+    pacer = Pacer(clock=lambda: now() + late_s)
+    pacer.memory = {"version": 1, "rate": 20.0}
+    (await pacer.acquire()).ok()
+    waiting = asyncio.create_task(pacer.acquire())
+    await asyncio.sleep(0.01)
+    late_s = 1.0  # the timer of the next call is overdue
+    assert pacer.state.binding == "rate"
+    (await waiting).ok()
+    await asyncio.sleep(1)
+    assert pacer.state.binding == "nothing"
 
 
 @in_virtual_time

@@ -232,6 +232,18 @@ async def test_the_screen_says_that_it_is_shared(tmp_path):
 
 
 @in_virtual_time
+async def test_calls_of_a_number_that_are_refused_are_no_larger_than_others(tmp_path):
+    path = tmp_path / "x.calls"
+    auto = Process(providers.TokenBucket(), path)
+    number = Pacer(log=lambda: Handle(path, "a boot"), max_in_flight=8, fixed=True)
+    for _ in range(20):
+        (await number.acquire(owner="refused")).refused()
+        (await number.acquire(owner="answered")).ok()
+        await asyncio.sleep(0.1)
+    assert auto.pacer.memory["mean_cost"] == 1
+
+
+@in_virtual_time
 async def test_a_newcomer_knows_what_the_others_know(tmp_path):
     provider, path = providers.TokenBucket(), tmp_path / "x.calls"
     first = Process(provider, path)

@@ -10,7 +10,7 @@ from virtual_time import in_virtual_time
 import limpet
 from limpet.pacing.pacer import WORDS
 from limpet.report.status import ProgressTable, progress_line
-from limpet.run.watcher import Tally
+from limpet.run.watcher import Snapshot, StepSnapshot, Tally
 
 ROWS = [{"id": f"q{n}", "question": str(n)} for n in range(24)]
 
@@ -117,3 +117,14 @@ def test_the_pace_is_on_the_screen_however_narrow_it_is(tmp_path):
     limpet.evaluate(ROWS, lambda question: question, run=tmp_path, watcher=watcher, pace=5)
     assert "workflow: at the number you set" in watcher.drawn
     assert "at the number you set" in watcher.line
+
+
+def test_steps_that_say_the_same_of_the_pace_have_one_line():
+    paces = {"workflow": "at the limit (4 refused)", "judge": "finding the limit"}
+    paces |= {"correct": paces["workflow"]}
+    steps = [StepSnapshot(name, 9, pace=pace) for name, pace in paces.items()]
+    console = Console(width=70, height=20)
+    with console.capture() as capture:
+        console.print(ProgressTable(Snapshot(tuple(steps), 1.0)))
+    lines = [line.strip() for line in capture.get().splitlines() if "limit" in line]
+    assert lines == ["workflow, correct: at the limit (4 refused)", "judge: finding the limit"]

@@ -492,6 +492,7 @@ def test_a_wrong_option_is_named_before_anything_is_opened(tmp_path, options, er
     ("made", "said"),
     [
         (lambda: limpet.Pace(0), 'concurrency=0: must be "auto", or a whole number, 1 or more'),
+        (lambda: limpet.Pace(8, 4), "max_concurrency=4: must be at least concurrency, 8, not 4"),
         (lambda: limpet.Pace(pacer=3), "pacer=3: must be a Pacer or None"),
         (lambda: limpet.Pace(cost=3), "cost=3: must be a function"),
         (lambda: limpet.Retry(-1), "max_retries=-1: must be a whole number, 0 or more"),

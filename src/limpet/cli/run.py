@@ -36,15 +36,16 @@ from limpet.cli.run_flags import (
     read_against,
     read_floors,
 )
-from limpet.cli.shown_command import shown_path
+from limpet.cli.shown_command import shown_path, this_command
 from limpet.config.configuration import Configuration
 from limpet.config.matrix import Variant
 from limpet.datasets.selection import Selection
-from limpet.errors import FunctionChangedError, LimpetError
+from limpet.errors import FunctionChangedError, LimpetError, RunPausedError
 from limpet.report.tables import put
 from limpet.report.terminal import busy, log_to_stderr, say, stderr_console, stdout_for_data
 from limpet.report.views import EventView, LineView, LiveView, TalkingView, View
 from limpet.run.api import Arguments, evaluate_prepared, plan_prepared
+from limpet.run.control import control
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.options import Redo, RunOptions
 from limpet.run.planning.plan import Plan
@@ -153,6 +154,16 @@ def _run_or_ask(
     view = new_view()
     try:
         return _run(config, prepared, view, run.floors, flags.against, here), view
+    except RunPausedError as paused:
+        path = shown_path(config.run, here)
+        paused.hint = f"limpet ctl {path} resume && {this_command()}"
+        if flags.quiet or flags.as_json or config.shares_run or not can_ask():
+            raise
+        say(str(paused), "yellow")
+        if not click.confirm("go on?", default=True, err=True):
+            raise
+        control(config.run).resume()
+        return _run_or_ask(run, flags, new_view, here)
     except FunctionChangedError as changed:
         kept = _plan_with(config, prepared, {"on_change": "keep"})
         again = _plan_with(config, prepared, {"redo": Redo(("workflow", *flags.redo_steps))})

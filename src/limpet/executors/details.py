@@ -89,6 +89,7 @@ class Cancelled(Enum):
 
     TIMEOUT = "timeout"
     REQUEST = "request"
+    AGAIN = "again"
     STOP = "stop"
 
 

@@ -52,6 +52,7 @@ class EventLog:
         retries: How many attempts failed and were retried, by step.
         pace: The latest pace event of each step.
         is_stopping: Whether the session has stopped taking work.
+        is_paused: Whether it starts no calls until it is resumed.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class EventLog:
         self.begun: dict[tuple[str, str], StartedAttempt] = {}
         self.retries: Counter[str] = Counter()
         self.pace: dict[str, Mapping[str, Any]] = {}
-        self.is_stopping = False
+        self.is_stopping = self.is_paused = False
 
     def refresh(self) -> None:
         """Read the new events. An incomplete last line waits for the next refresh."""
@@ -113,6 +114,8 @@ class EventLog:
             self.pace[step] = event
         elif kind == "stopping":
             self.is_stopping = True
+        elif kind == "order" and event.get("order") in ("pause", "resume"):
+            self.is_paused = event["order"] == "pause"
 
 
 def _is_key(value: Any) -> TypeGuard[str]:

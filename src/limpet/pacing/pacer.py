@@ -463,6 +463,16 @@ class Pacer:
             **self._counts,
         )
 
+    def change(self, most: int, *, fixed: bool) -> None:
+        """Hold another number of calls in flight, or find the limit again.
+
+        Calls in flight are not affected. Call this on the pacer's event loop.
+        """
+        limits = self._bound()
+        self.max_in_flight, self.fixed = whole_number_from(1, max_in_flight=most), fixed
+        limits.change(self.max_in_flight, fixed=fixed)
+        self._after("ordered")
+
     @property
     def words(self) -> str:
         """What limits the pace now, in words."""

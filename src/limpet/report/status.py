@@ -129,6 +129,8 @@ def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
     left_s = snapshot.left_s
     if left_s and not snapshot.stopping:
         parts.append(f"about {duration(left_s)} left")
+    if snapshot.paused and not snapshot.stopping:
+        parts.insert(0, "paused by limpet ctl")
     lines = [" · ".join(parts)]
     oldest = max(
         (call for step in snapshot.steps for call in step.in_flight),
@@ -159,6 +161,7 @@ def as_data(snapshot: Snapshot) -> dict[str, Any]:
         "seconds": round(snapshot.seconds, 3),
         "left_s": None if snapshot.left_s is None else round(snapshot.left_s, 1),
         "stopping": snapshot.stopping,
+        "paused": snapshot.paused,
         "steps": [_step_data(step, so_far.get(step.name, {})) for step in snapshot.steps],
     }
 
@@ -359,6 +362,9 @@ def _next_step(run: Description) -> str:
     path = shlex.quote(harmless(run.run))
     if run.progress.stopping:
         return "stopping: waiting for the calls in flight"
+    if run.paused:
+        then = "" if run.is_running else ", then run the same command again"
+        return f"paused: limpet ctl {path} resume{then}"
     if run.is_running:
         return f"watch it: limpet status {path} --watch"
     if run.state == "enough":

@@ -62,6 +62,10 @@ class TalkingView(View):
         super().stopping(reason)
         say(f"stopping: {self._why(reason)}", "yellow")
 
+    def ordered(self, order: str, words: str) -> None:
+        super().ordered(order, words)
+        say(f"limpet ctl: {words}", "yellow")
+
     def _why(self, reason: Exception) -> str:
         if isinstance(reason, InterruptedRunError):
             flying = count(self.snapshot().in_flight, "call")
@@ -205,6 +209,10 @@ class EventView(View):
         super().stopping(reason)
         why = reason_words(reason, hint="")
         self.say("stopping", reason=why, in_flight=self.snapshot().in_flight)
+
+    def ordered(self, order: str, words: str) -> None:
+        super().ordered(order, words)
+        self.say("order", order=order, words=words)
 
 
 def _named(cell: Cell) -> dict[str, Any]:

@@ -66,6 +66,9 @@ class Watcher:
     def stopping(self, reason: Exception) -> None:
         """The run starts no more calls; those in flight may end."""
 
+    def ordered(self, order: str, words: str) -> None:
+        """Another process gave an order, and it is done: what was done, in words."""
+
 
 class InFlight(NamedTuple):
     """A call in flight.
@@ -155,11 +158,13 @@ class Snapshot:
         steps: The workflow first, then the evaluators.
         seconds: How long this session has been running.
         stopping: Whether it only waits for calls in flight.
+        paused: Whether it starts no calls until it is resumed.
     """
 
     steps: tuple[StepSnapshot, ...]
     seconds: float
     stopping: bool = False
+    paused: bool = False
 
     @property
     def in_flight(self) -> int:
@@ -183,11 +188,13 @@ class Tally(Watcher):
     Attributes:
         plan: The plan; None before it is made.
         stop_reason: Why the run stops early; None if it does not.
+        is_paused: Whether it starts no calls until it is resumed.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.plan: Plan | None = None
         self.stop_reason: Exception | None = None
+        self.is_paused = False
         self._clock = clock
         self._began = clock()
         self._steps: dict[str, _StepTally] = {}
@@ -234,6 +241,11 @@ class Tally(Watcher):
     def stopping(self, reason: Exception) -> None:
         self.stop_reason = self.stop_reason or reason
 
+    def ordered(self, order: str, words: str) -> None:
+        del words
+        if order in ("pause", "resume"):
+            self.is_paused = order == "pause"
+
     def snapshot(self) -> Snapshot:
         """Return the current state. Can be called from any thread."""
         now = self._clock()
@@ -243,7 +255,8 @@ class Tally(Watcher):
             snapshots.append(step.snapshot(now, unanswered))
             if len(snapshots) == 1:
                 unanswered = sum(step.failed.values())
-        return Snapshot(tuple(snapshots), now - self._began, self.stop_reason is not None)
+        stopping = self.stop_reason is not None
+        return Snapshot(tuple(snapshots), now - self._began, stopping, self.is_paused)
 
 
 class _Sum(NamedTuple):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from limpet.engines.tracebacks import user_traceback
-from limpet.errors import JournalError, TransientError
+from limpet.errors import ItemSkippedError, JournalError, TransientError
 from limpet.executors.details import Attempt, Finished
 from limpet.journal.journal import Journal
 from limpet.json_values import NotPlainError, kept_form, plain_size
@@ -57,6 +57,8 @@ def masked_record(
 
 
 logger = logging.getLogger("limpet.run")
+SKIPPED = "skipped"
+"""The class of cells that somebody said to leave out."""
 
 
 # ---- What was left out of results? --------------------------------------------------------------
@@ -220,6 +222,8 @@ class Outcomes:
         record, facts = step.record_of(finished), self._facts(finished)
         if finished.error is not None:
             kind = attempts[-1]["class"] if attempts else "permanent"
+            if isinstance(finished.error, ItemSkippedError):
+                kind = SKIPPED
             own = kind == "transient" and not _is_external(finished.error)
             if own or kind in ("permanent", "mistake"):
                 kind = step.own_kind or kind

@@ -365,6 +365,11 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         self._latest.stop(reason, grace_s)
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the latest run has ended."""
+        return self._latest.has_ended
+
+    @property
     def stop_reason(self) -> Exception | None:
         """Why the latest run stopped before all inputs were done; None if it was not stopped."""
         return self._latest.stop_reason

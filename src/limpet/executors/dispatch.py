@@ -176,6 +176,11 @@ class Dispatch:
         """Start what may start now that the orders have changed."""
         self._pump_soon()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it began and ended."""
+        return self._loop is not None and self.ended.done()
+
     def states(self) -> list[InputState]:
         """Return the inputs that were taken and are not done."""
         waiting = [] if self._gate.waiting is None else [self._gate.waiting]

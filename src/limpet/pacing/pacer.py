@@ -484,6 +484,12 @@ class Pacer:
         return self._limits is not None and self._limits.blocked is not None
 
     @property
+    def held_s(self) -> float:
+        """How many seconds it still waits because the provider refused a call; 0: it does not."""
+        limits = self._limits
+        return max(0.0, limits.hold_until - limits.clock()) if limits else 0.0
+
+    @property
     def blocked_s(self) -> float:
         """For how many seconds no call has succeeded; 0 while calls succeed."""
         limits = self._limits

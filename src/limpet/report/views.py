@@ -210,6 +210,14 @@ class EventView(View):
         why = reason_words(reason, hint="")
         self.say("stopping", reason=why, in_flight=self.snapshot().in_flight)
 
+    def stalled(self, cell: Cell, seconds: float) -> None:
+        super().stalled(cell, seconds)
+        self.say("stalled", **_named(cell), seconds=round(seconds, 1))
+
+    def waits(self, step: str, words: str) -> None:
+        super().waits(step, words)
+        self.say("no_progress", step=step, words=words)
+
     def ordered(self, order: str, words: str) -> None:
         super().ordered(order, words)
         self.say("order", order=order, words=words)

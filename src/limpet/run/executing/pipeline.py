@@ -25,6 +25,7 @@ from limpet.run.executing.blocking import LoopWatch
 from limpet.run.executing.guards import FailFast, Guard, Guards, Repetition, Spent
 from limpet.run.executing.hand import Hand
 from limpet.run.executing.outcomes import Omissions
+from limpet.run.executing.stalls import Stalls
 from limpet.run.executing.step_runner import StepRunner
 from limpet.run.executing.steps import AnsweringStep, ScoringStep
 from limpet.run.executing.stopping import Stopping
@@ -169,7 +170,9 @@ class Pipeline:
             )
         self._opened = AsyncExitStack()  # closes the steps, the last opened first
         self.hand = Hand(request, journal, run_file, lookup, runner, self._stopping)
-        guards.append(self.hand)
+        self._stalls = Stalls(request.stall, journal, runner, request.watcher, runner.counted)
+        runner.hedged = self._stalls.hedged
+        guards += [self.hand, self._stalls]
 
     @property
     def stop_reason(self) -> Exception | None:
@@ -278,6 +281,7 @@ class Pipeline:
     async def _run_steps(self, missing: Sequence[AnswerTask], kept: Sequence[AnswerTask]) -> None:
         watch = LoopWatch(self._journal)
         watch.start()
+        stalls = asyncio.ensure_future(self._stalls.watch())
         try:
             async with asyncio.TaskGroup() as group:
                 for step in self._scoring:
@@ -286,6 +290,7 @@ class Pipeline:
         except BaseExceptionGroup as group_of_errors:
             raise _unwrap_single(group_of_errors) from None
         finally:
+            stalls.cancel()
             watch.stop()
             self._runner.close()
 

@@ -55,6 +55,8 @@ class StepRunner:
         counting: Decides whether a record counts.
         pacers: The pacer of each endpoint.
         executors: The recorder and the executor of each step that has begun.
+        paused_at: When it was told to start nothing; empty: it was not.
+        hedged: Returns a step's function with what is done about its stalled calls.
     """
 
     def __init__(
@@ -91,7 +93,8 @@ class StepRunner:
         self._fail_fast = fail_fast
         self._recorders: list[Recorder] = []
         self._engines: dict[str, StepEngine | None] = {}  # of the steps with a pace of their own
-        self._is_paused = False
+        self.paused_at = ""
+        self.hedged: Callable[[Any, Any], Any] = lambda _, function: function
         self.executors: dict[str, tuple[Recorder, AsyncExecutor[Any, Any]]] = {}
         self._remembered_at = time.monotonic()
         self._unsubscribe: list[Callable[[], None]] = []
@@ -111,6 +114,10 @@ class StepRunner:
         """Return a callback for the worker that takes a cell; None: nobody listens."""
         watcher = self._watcher
         return None if watcher is None else functools.partial(watcher.taken, cell)
+
+    def counted(self) -> None:
+        """Count a call that begins beside a stalled one."""
+        self._guards.started()
 
     @property
     def given_up(self) -> int:
@@ -157,10 +164,10 @@ class StepRunner:
             most, number = engine.most, options.get("concurrency", "auto")
             options["max_concurrency"] = min(most, options.get("max_concurrency", most))
             options["concurrency"] = number if number == "auto" else min(most, number)
-        executor = recorder.executor(function, options)
+        executor = recorder.executor(self.hedged(recorder.step.cell_of, function), options)
         executor.quiet = True  # its messages name an index, which means nothing to users
         self.executors[recorder.step.name] = recorder, executor
-        if self._is_paused:
+        if self.paused_at:
             executor.pause(_ORDERED)
         if endpoint is not None or is_workflow:
             self._watch_pace(recorder.step.name, executor, engine)
@@ -198,13 +205,13 @@ class StepRunner:
 
     def pause(self) -> None:
         """Start no more calls, in any step."""
-        self._is_paused = True
+        self.paused_at = time.strftime("%H:%M:%S")
         for _, executor in self.executors.values():
             executor.pause(_ORDERED)
 
     def resume(self) -> None:
         """Continue after `pause`."""
-        self._is_paused = False
+        self.paused_at = ""
         for _, executor in self.executors.values():
             executor.resume(_ORDERED)
 

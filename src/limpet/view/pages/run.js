@@ -110,7 +110,7 @@ function inFlight(about, run) {
   if (!about.in_flight?.length) return null;
   const stuck = about.in_flight.filter((call) => call.is_stuck).length;
   const shown = about.in_flight.slice(0, Math.max(5, stuck));
-  return [el("h2", {}, "Oldest in flight", stuck ? el("span", { class: "bad" }, ` ${count(stuck)} may be stuck`) : null),
+  return [el("h2", {}, "Oldest in flight", stuck ? el("span", { class: "bad" }, ` ${count(stuck)} far beyond the usual`) : null),
     table("In flight", ["item", "step", ["attempt", "right"], ["for", "right"], ["p99", "right"], ["", "rest"]], shown.map((call) =>
       el("tr", { class: call.is_stuck ? "stuck" : "" },
         el("th", { scope: "row" }, el("a", { href: to("item", { run, id: call.id, trial: call.trial || null }) }, call.id, about.trials > 1 ? ` trial ${call.trial}` : "")),

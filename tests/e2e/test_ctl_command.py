@@ -301,6 +301,25 @@ def test_a_variant_of_a_matrix_is_named_by_its_directory(tmp_path):
     assert process.returncode == 0
 
 
+@pytest.mark.parametrize("stall", ["wait", "retry"])
+def test_sigusr1_prints_where_every_call_in_flight_stands(tmp_path, stall):
+    folder = waiting(tmp_path, more=f"pace: {{concurrency: 2}}\nstall: {{do: {stall}}}\n")
+    process = start(folder)
+    until(lambda: len(project.calls(folder)) == 6)
+    process.send_signal(signal.SIGUSR1)
+    time.sleep(1.0)
+    assert process.poll() is None
+    go(folder)
+    out, _ = process.communicate()
+    assert process.returncode == 0, out
+    for id_ in ("q4", "q5"):
+        (line,) = [line for line in out.splitlines() if line.startswith(f"workflow {id_}, ")]
+        assert "attempt 1, " in line
+        assert line.endswith(" in answer_when_told")
+        assert ": at app.py:" in line
+    assert "2 calls in flight" in out
+
+
 # ---- the socket -------------------------------------------------------------------------------
 
 

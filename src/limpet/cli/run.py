@@ -3,13 +3,15 @@
 import gc
 import json
 import math
+import signal
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import click
@@ -47,6 +49,7 @@ from limpet.report.views import EventView, LineView, LiveView, TalkingView, View
 from limpet.run.api import Arguments, evaluate_prepared, plan_prepared
 from limpet.run.control import control
 from limpet.run.evaluation_result import EvaluationResult
+from limpet.run.executing.standing import where_calls_stand
 from limpet.run.options import Redo, RunOptions
 from limpet.run.planning.plan import Plan
 from limpet.run.planning.redo import forced
@@ -262,7 +265,7 @@ def _run(
             return is_finished
 
         prepared = replace(prepared, on_end=finish)
-    with log_to_stderr(), view:
+    with log_to_stderr(), view, _telling_where_calls_stand():
         result = evaluate_prepared(prepared)
         code, why = ending_of(result, floors)
         if not is_finished:
@@ -283,6 +286,24 @@ def _run(
     if code == DONE:
         following += config.next_steps(shown_path(config.path, here), run)
     return Ended(result, code, why, time.monotonic() - began, following, compared)
+
+
+@contextmanager
+def _telling_where_calls_stand() -> Iterator[None]:
+    """Print where every call in flight stands when SIGUSR1 arrives."""
+    if (signum := getattr(signal, "SIGUSR1", None)) is None:
+        yield
+        return
+
+    def tell(_: int, __: FrameType | None) -> None:
+        for line in where_calls_stand():
+            say(line, wrap=False)
+
+    before = signal.signal(signum, tell)
+    try:
+        yield
+    finally:
+        signal.signal(signum, before)
 
 
 def _warn(line: str) -> None:

@@ -137,6 +137,7 @@ def run_answer(opened: ViewedRun, address: str, *, can_label: bool) -> dict[str,
         "fields": fields_of(opened),
         "timeline": opened.timeline.data([call.seconds for call in calls]),
         "can_label": can_label and not reason,
+        "can_order": can_label and run.is_running,
         "cannot_label": reason if can_label and reason else None,
         "labels": draw_answer(opened),
     }
@@ -148,6 +149,7 @@ def run_data(run: Description) -> dict[str, Any]:
     return {
         "state": run.state,
         "stopping": run.progress.stopping,
+        "paused": run.progress.paused,
         "stop_reason": run.stop_reason,
         "began": run.first_began,
         "last_at": run.last_at,

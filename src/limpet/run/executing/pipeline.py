@@ -21,6 +21,7 @@ from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.pacing.registry import pacing_with
+from limpet.run.executing import standing
 from limpet.run.executing.blocking import LoopWatch
 from limpet.run.executing.guards import FailFast, Guard, Guards, Repetition, Spent
 from limpet.run.executing.hand import Hand
@@ -281,6 +282,7 @@ class Pipeline:
     async def _run_steps(self, missing: Sequence[AnswerTask], kept: Sequence[AnswerTask]) -> None:
         watch = LoopWatch(self._journal)
         watch.start()
+        standing.watch(self._runner)
         stalls = asyncio.ensure_future(self._stalls.watch())
         try:
             async with asyncio.TaskGroup() as group:

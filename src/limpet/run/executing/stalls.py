@@ -201,6 +201,11 @@ class Hedge:
         self._ended: list[asyncio.Task[Any]] = []  # in the order in which they ended
         self._more = asyncio.Event()
 
+    @property
+    def leg(self) -> "asyncio.Task[Any] | None":
+        """A call that runs, if one does."""
+        return next((leg for leg in self._legs if not leg.done()), None)
+
     def begin(self, pacer: Pacer | None, value: Any) -> None:
         """Begin the second call, when the pacer lets it."""
         if len(self._legs) == 1:

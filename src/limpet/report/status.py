@@ -138,7 +138,7 @@ def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
         key=lambda call: call.seconds,
         default=None,
     )
-    if oldest is not None and oldest.seconds >= _OLD_S:
+    if oldest is not None and oldest.seconds >= _OLD_S and not oldest.stalled:
         again = f" (attempt {oldest.attempt})" if oldest.attempt > 1 else ""
         lines.append(
             f"oldest call in flight: {one_line(oldest.id)}{again}, {duration(oldest.seconds)}"

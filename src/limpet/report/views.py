@@ -64,7 +64,8 @@ class TalkingView(View):
 
     def ordered(self, order: str, words: str) -> None:
         super().ordered(order, words)
-        say(f"limpet ctl: {words}", "yellow")
+        if order != "stop":  # `stopping` says it
+            say(f"limpet ctl: {words}", "yellow")
 
     def _why(self, reason: Exception) -> str:
         if isinstance(reason, InterruptedRunError):

@@ -65,7 +65,9 @@ class ControlSocket:
             listening.close()
             raise OSError(f"{path}: {error}") from error
         self._path, self._listening = path, listening
-        threading.Thread(target=self._accept, name="limpet-control", daemon=True).start()
+        accepting = threading.Thread(target=self._accept, name="limpet-control", daemon=True)
+        self._threads.append(accepting)
+        accepting.start()
 
     def _accept(self) -> None:
         listening = self._listening

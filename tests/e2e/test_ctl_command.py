@@ -445,7 +445,8 @@ def test_another_user_cannot_give_orders(tmp_path, own_runtime_folder):
     said = subprocess.run(
         command, cwd=own_runtime_folder, capture_output=True, text=True, check=False
     )
-    assert said.stdout == "b''\n" or "BrokenPipeError" in said.stderr, said
+    cut = ("BrokenPipeError", "ConnectionResetError")  # its order may come too late to be read
+    assert said.stdout == "b''\n" or any(map(said.stderr.count, cut)), said
     assert process.poll() is None
     own_runtime_folder.chmod(0o700)
     go(folder)

@@ -12,7 +12,9 @@ LimpetError
 ├── SetupError          every call would fail the same way: fix the setup, resume
 ├── FailFastError       the first calls all failed the same way: fix the cause, resume
 ├── CallCancelledError  this one call was cancelled on request
+│   └── ItemSkippedError  somebody said to leave this item out: the next session runs it
 ├── InterruptedRunError a signal stopped the run: run it again to continue
+├── RunPausedError      somebody paused the run: resume it, then run it again
 ├── ConfigError         a configuration file is invalid: fix it
 ├── DatasetError        a file or row of the dataset cannot be used: fix it, or skip it
 ├── ScoresError         scores cannot be summed up: fix them, or say more about them
@@ -155,6 +157,10 @@ class CallCancelledError(LimpetError):
     """One call was cancelled on request, by its index."""
 
 
+class ItemSkippedError(CallCancelledError):
+    """Somebody said to leave this item unrun. The next session runs it."""
+
+
 class InterruptedRunError(LimpetError):
     """A signal stopped the run before every input was done.
 
@@ -163,6 +169,10 @@ class InterruptedRunError(LimpetError):
     """
 
     signum: int | None = None
+
+
+class RunPausedError(LimpetError):
+    """Somebody paused the run, and it ended before it was resumed. Nothing was done."""
 
 
 class DatasetError(LimpetError):

@@ -458,6 +458,30 @@ def _rm(**given: Any) -> int:
     return _call("rm", given)
 
 
+@cli.command("ctl")
+@click.argument("run", shell_complete=_complete_run)
+@click.argument("order")
+@click.argument("words", nargs=-1, metavar="[ARG]...")
+@click.option("--endpoint", default="", metavar="NAME",
+              help="Whose pace changes, where there are several endpoints.")
+@_JSON
+def _ctl(**given: Any) -> int:
+    """Give an order to a run that is running, from another terminal.
+
+    \b
+    pause           start no more calls; those in flight end
+    resume          go on
+    stop            stop in good order; returns when everything is on disk
+    pace 20         keep 20 calls in flight; pace auto finds the limit
+    retry ID...     give up the calls of these items, and try again at once
+    skip ID...      leave these items unrun in this session
+    budget cost=40  change the budget
+
+    It returns when the order is done. Exits with 2 if nothing was changed.
+    """  # noqa: D301 - click keeps the lines of a paragraph after \b
+    return _call("ctl", given)
+
+
 @cli.command("pace")
 @click.argument("words", nargs=-1, metavar="[forget] [URL]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per endpoint.")

@@ -3,13 +3,15 @@
 import gc
 import json
 import math
+import signal
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import click
@@ -36,18 +38,20 @@ from limpet.cli.run_flags import (
     read_against,
     read_floors,
 )
-from limpet.cli.shown_command import shown_path
+from limpet.cli.shown_command import shown_path, this_command
 from limpet.config.configuration import Configuration
 from limpet.config.matrix import Variant
 from limpet.datasets.selection import Selection
-from limpet.errors import FunctionChangedError, LimpetError
+from limpet.errors import FunctionChangedError, LimpetError, RunPausedError
 from limpet.journal.layout import layout_at
 from limpet.report.tables import put
 from limpet.report.terminal import busy, log_to_stderr, say, stderr_console, stdout_for_data
 from limpet.report.views import EventView, LineView, LiveView, TalkingView, View
 from limpet.run.api import Arguments, evaluate_prepared, plan_prepared
 from limpet.run.budget import as_budget, left_for
+from limpet.run.control import control
 from limpet.run.evaluation_result import EvaluationResult
+from limpet.run.executing.standing import where_calls_stand
 from limpet.run.options import Redo, RunOptions
 from limpet.run.planning.plan import Plan
 from limpet.run.planning.redo import forced
@@ -155,6 +159,16 @@ def _run_or_ask(
     view = new_view()
     try:
         return _run(config, prepared, view, run.floors, flags.against, here), view
+    except RunPausedError as paused:
+        path = shown_path(config.run, here)
+        paused.hint = f"limpet ctl {path} resume && {this_command()}"
+        if flags.quiet or flags.as_json or config.shares_run or not can_ask():
+            raise
+        say(str(paused), "yellow")
+        if not click.confirm("go on?", default=True, err=True):
+            raise
+        control(config.run).resume()
+        return _run_or_ask(run, flags, new_view, here)
     except FunctionChangedError as changed:
         kept = _plan_with(config, prepared, {"on_change": "keep"})
         again = _plan_with(config, prepared, {"redo": Redo(("workflow", *flags.redo_steps))})
@@ -264,7 +278,7 @@ def _run(
             return is_finished
 
         prepared = replace(prepared, on_end=finish)
-    with log_to_stderr(), view:
+    with log_to_stderr(), view, _telling_where_calls_stand():
         result = evaluate_prepared(prepared)
         code, why = ending_of(result, floors)
         if not is_finished:
@@ -285,6 +299,24 @@ def _run(
     if code == DONE:
         following += config.next_steps(shown_path(config.path, here), run)
     return Ended(result, code, why, time.monotonic() - began, following, compared)
+
+
+@contextmanager
+def _telling_where_calls_stand() -> Iterator[None]:
+    """Print where every call in flight stands when SIGUSR1 arrives."""
+    if (signum := getattr(signal, "SIGUSR1", None)) is None:
+        yield
+        return
+
+    def tell(_: int, __: FrameType | None) -> None:
+        for line in where_calls_stand():
+            say(line, wrap=False)
+
+    before = signal.signal(signum, tell)
+    try:
+        yield
+    finally:
+        signal.signal(signum, before)
 
 
 def _warn(line: str) -> None:

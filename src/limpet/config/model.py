@@ -167,6 +167,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), _OrVariable()]
 OnBadRow = Annotated[Literal["raise", "skip"], _OrVariable()]
 Durability = Annotated[Literal["sync", "flush"], _OrVariable()]
 ReplyMode = Annotated[Literal["auto", "schema", "tool", "text", "decision"], _OrVariable()]
+OnStall = Annotated[Literal["wait", "retry", "fail"], _OrVariable()]
 OnChange = Annotated[Literal["redo", "keep"], _OrVariable()]
 Secrets = Annotated[
     list[Annotated[str, _without(flaw_of_declared)]],
@@ -466,6 +467,13 @@ class NatOutputSection(Section):
     trace_filter: list[str] | None = _key("Types or kinds of trace events to write.")
 
 
+class StallSection(Section):
+    """What to do with a call far beyond its step's usual time."""
+
+    after: Seconds | None = _key("The age of such a call; default: 30 s, or 4 times the p99.")
+    do: OnStall | None = _key("wait; retry: ask again, the first answer counts; or fail.")
+
+
 class OutputSection(Section):
     """What is written at the end, besides the results."""
 
@@ -515,6 +523,7 @@ class EvalFile(Section):
     budget: BudgetOf | None = _key(
         "Stop when all sessions have spent this: {cost: 20, tokens: 5M, calls: 5000, time: 2h}."
     )
+    stall: StallSection = _section(StallSection, "Calls far beyond their step's usual time.")
     prices: dict[str, PriceSection] | None = _key(
         "What a million tokens cost, by model; * for all others."
     )

@@ -293,6 +293,8 @@ def options_of(content: EvalFile) -> RunOptions:
         options["prices"] = {
             model: price.model_dump(exclude_none=True) for model, price in content.prices.items()
         }
+    if stall := content.stall.given():
+        options["stall"] = stall
     if pace := content.pace.given():
         options["pace"] = Pace(**pace)
     retry = content.retry.given("max_retries", "max_timeouts")

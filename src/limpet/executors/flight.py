@@ -122,12 +122,18 @@ class Flight:
         attempt.state.details.execution_seconds += seconds
         self._settle(attempt, value, error)
 
-    def cancel(self, index: int, why: Cancelled) -> bool:
-        """Cancel one attempt. Returns whether it was in flight."""
+    def cancel(self, index: int, why: Cancelled, error: Exception | None = None) -> bool:
+        """Cancel one attempt. Returns whether it was in flight.
+
+        Args:
+            index: The input's index.
+            why: Why it is cancelled.
+            error: What the attempt failed with; None: that follows from `why`.
+        """
         attempt = self.attempts.get(index)
         if attempt is None:
             return False
-        attempt.cancelled = why
+        attempt.cancelled, attempt.error = why, error
         attempt.permits.overdue = why is Cancelled.TIMEOUT
         if attempt.task is not None:
             attempt.task.cancel()

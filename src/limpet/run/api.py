@@ -138,6 +138,7 @@ def evaluate(
     fail_fast: bool = True,
     stop_when: Mapping[str, float] | None = None,
     budget: Mapping[str, float | str] | None = None,
+    stall: Mapping[str, Any] | None = None,
     watcher: Watcher | OnItem | None = None,
     engine: str | Mapping[str, Any] | None = None,
     show: bool = True,
@@ -173,6 +174,8 @@ def evaluate(
             `{"correct": 0.02}` stops at ± 0.02. Items then run in a random order.
         budget: Stop when all sessions together have spent this:
             `{"cost": 20, "tokens": "5M", "calls": 5000, "time": "2h"}`, or some of these.
+        stall: What to do with a call far beyond its step's usual time: `{"do": "wait"}`, "fail",
+            or "retry": ask again beside it, and take the first answer. `{"after": "2m"}` says when.
         watcher: A function that is called with an `ItemResult` when an item's answer or failure is
             on disk, or a `Watcher`, which is notified of everything that happens.
         engine: Where your functions run: "processes" for as many local processes as there are
@@ -344,6 +347,7 @@ def _request(prepared: Arguments, options: Options, view: Watcher | None = None)
         fail_fast=options.fail_fast,
         goals=as_goals(options.stop_when, {step.name: scale_of(step).range for step in evaluators}),
         budget=options.budget,
+        stall=options.stall,
         bad_rows=dataset.bad_rows,
         dataset_files=() if dataset.path is None else (dataset.path,),
         options=options.executors,

@@ -15,7 +15,7 @@ from limpet.fingerprints.steps import DependsOn, as_declared
 from limpet.journal.writer import Durability
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.run.budget import as_budget
-from limpet.run.request import OnItem, check_goals
+from limpet.run.request import OnItem, Stall, as_stall, check_goals
 from limpet.run.results.costs import Prices, check_prices
 from limpet.run.run_file import OnChange
 from limpet.run.watcher import Watcher
@@ -168,6 +168,7 @@ class RunOptions(MapOptions, total=False):
     fail_fast: bool
     stop_when: Mapping[str, float] | None
     budget: Mapping[str, float | str] | None
+    stall: Mapping[str, Any] | None
     watcher: Watcher | OnItem | None
     engine: str | Mapping[str, Any] | None
     show: bool
@@ -198,6 +199,7 @@ class Options:
     fail_fast: bool
     stop_when: Mapping[str, float] | None
     budget: Mapping[str, float]
+    stall: Stall
     watcher: Watcher | None
     on_item: OnItem | None
     engine: Engine | None
@@ -285,6 +287,7 @@ def as_options(given: Mapping[str, Any]) -> Options:
         fail_fast=given.get("fail_fast", True),
         stop_when=given.get("stop_when"),
         budget=as_budget(given.get("budget")),
+        stall=as_stall(given.get("stall")),
         watcher=watcher,
         on_item=on_item,
         engine=engine,

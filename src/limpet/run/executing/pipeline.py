@@ -23,10 +23,13 @@ from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.pacing.registry import pacing_with
 from limpet.run.budget import Ledger
+from limpet.run.executing import standing
 from limpet.run.executing.blocking import LoopWatch
 from limpet.run.executing.guards import FailFast, Guard, Guards, Repetition, Spent
+from limpet.run.executing.hand import Hand
 from limpet.run.executing.outcomes import Omissions
 from limpet.run.executing.spending import Spending
+from limpet.run.executing.stalls import Stalls
 from limpet.run.executing.step_runner import StepRunner
 from limpet.run.executing.steps import AnsweringStep, ScoringStep
 from limpet.run.executing.stopping import Stopping
@@ -37,7 +40,7 @@ from limpet.run.planning.work_items import AnswerTask, ScoreTask, WorkItem
 from limpet.run.record_fields import ROW, SAW_MASKED
 from limpet.run.request import Request, secrets_of
 from limpet.run.results.output_files import AnswerRows, as_json
-from limpet.run.run_file import WORKFLOW
+from limpet.run.run_file import WORKFLOW, RunFile
 from limpet.secrets.known import certain_secrets
 from limpet.secrets.masking import Masking
 from limpet.shapes import Outcome
@@ -102,12 +105,16 @@ class Pipeline:
 
     `fingerprint_of` returns the fingerprint of an evaluator, by name; `taking` takes the items one
     by one, if the session has goals; `ledger` has what was spent; `live` gets each answer.
+
+    Attributes:
+        hand: Carries out orders.
     """
 
     def __init__(
         self,
         journal: Journal,
         request: Request,
+        run_file: RunFile,
         lookup: Lookup,
         fingerprint_of: Callable[[str], str],
         masking: Masking,
@@ -171,6 +178,10 @@ class Pipeline:
                 lambda: self.stop_reason is not None,
             )
         self._opened = AsyncExitStack()  # closes the steps, the last opened first
+        self.hand = Hand(request, journal, run_file, lookup, runner, self._stopping)
+        self._stalls = Stalls(request.stall, journal, runner, request.watcher, runner.counted)
+        runner.hedged = self._stalls.hedged
+        guards += [self.hand, self._stalls]
 
     @property
     def stop_reason(self) -> Exception | None:
@@ -190,6 +201,13 @@ class Pipeline:
 
     async def execute(self) -> None:
         self._stopping.loop = asyncio.get_running_loop()
+        self.hand.begin()
+        try:
+            await self._execute_all()
+        finally:
+            await asyncio.to_thread(self.hand.end)
+
+    async def _execute_all(self) -> None:
         taking = self._taking
         if taking is not None:
             taking.take_finished()
@@ -276,6 +294,8 @@ class Pipeline:
         watch = LoopWatch(self._journal)
         watch.start()
         self._spending.start()
+        standing.watch(self._runner)
+        stalls = asyncio.ensure_future(self._stalls.watch())
         try:
             async with asyncio.TaskGroup() as group:
                 for step in self._scoring:
@@ -284,6 +304,7 @@ class Pipeline:
         except BaseExceptionGroup as group_of_errors:
             raise _unwrap_single(group_of_errors) from None
         finally:
+            stalls.cancel()
             watch.stop()
             self._spending.close()
             self._runner.close()

@@ -19,6 +19,7 @@ from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
 from limpet.run.budget import Ledger
 from limpet.run.evaluation_result import EvaluationResult
+from limpet.run.executing.control_socket import ControlSocket
 from limpet.run.executing.pipeline import LiveAnswers, Pipeline
 from limpet.run.executing.session_log import (
     begin_session,
@@ -27,7 +28,7 @@ from limpet.run.executing.session_log import (
     say_unfinished,
 )
 from limpet.run.executing.session_results import SessionResults
-from limpet.run.executing.stopping import interrupted
+from limpet.run.executing.stopping import interrupted, unpaused
 from limpet.run.executing.taking import Taking, begin_order
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.counting import record_outdated, record_redone
@@ -73,6 +74,7 @@ class EvaluationSession:
         self._taking: Taking | None = None
         self._live: LiveAnswers | None = None
         self._ledger: Ledger | None = None
+        self._socket: ControlSocket | None = None
 
     # ---- before ---------------------------------------------------------------------------------
 
@@ -87,7 +89,7 @@ class EvaluationSession:
         self._steps = [*planner.steps]
         self._identities, self._masking = planner.identities, planner.masking
         self._journal = journal = Journal(layout, durability=request.durability)
-        run_file = RunFile.load(layout)
+        run_file = unpaused(layout)
         if request.as_toolkit:
             journal.move_column(WORKFLOW)
         done = self._make_plan(journal, run_file)
@@ -115,6 +117,8 @@ class EvaluationSession:
             mark=mark,
         )
         self._run_file = run_file
+        if self._pipeline is not None and self._temporary is None:
+            self._socket = ControlSocket(layout.home, self._pipeline.hand.obey)
         if self._taking is not None:
             with RunReader(layout.home, self._columns) as reader:
                 self._taking.add_earlier(reader.items(whole=False))
@@ -177,6 +181,7 @@ class EvaluationSession:
         return Pipeline(
             journal,
             request,
+            run_file,
             lookup,
             self._identities.fingerprint,
             self._masking,
@@ -349,6 +354,8 @@ class EvaluationSession:
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
+        if self._socket is not None:
+            self._socket.close()
         if self._live is not None:
             self._live.close()
         if self._ledger is not None:
@@ -362,5 +369,9 @@ class EvaluationSession:
             with self.handling_signals():
                 self._close_journal()
         finally:
+            if self._pipeline is not None:
+                self._pipeline.hand.close()
+            if self._socket is not None:
+                self._socket.wait()
             if self._temporary is not None:
                 self._temporary.cleanup()

@@ -176,7 +176,7 @@ class EventView(View):
 
     def planned(self, plan: Plan) -> None:
         super().planned(plan)
-        self.say("planned", text=str(plan), calls=plan.calls, plan=asdict(plan))
+        self.say("planned", **as_event(plan))
 
     def started(self, cell: Cell, attempt: int) -> None:
         super().started(cell, attempt)
@@ -205,6 +205,13 @@ class EventView(View):
         super().stopping(reason)
         why = reason_words(reason, hint="")
         self.say("stopping", reason=why, in_flight=self.snapshot().in_flight)
+
+
+def as_event(plan: Plan) -> dict[str, Any]:
+    """Return a plan as the facts of an event."""
+    forecast = None if plan.forecast is None else plan.forecast.as_data()
+    facts = {"text": str(plan), "calls": plan.calls, "forecast": forecast}
+    return {**facts, "plan": asdict(plan)}
 
 
 def _named(cell: Cell) -> dict[str, Any]:

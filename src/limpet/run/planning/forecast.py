@@ -15,7 +15,7 @@ endpoint has room, and ends after a latency drawn as above.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from heapq import heapreplace
+from heapq import heapify, heapreplace
 from random import Random
 from typing import NamedTuple
 
@@ -28,6 +28,11 @@ _MOST_VARIANCE = 4.0
 _LARGEST_EXPONENT = 700.0
 _LARGEST = 1e300
 _MINUTE_S = 60.0
+_REACHED = 0.82, 1.05
+"""How much of a remembered limit a job reaches: short ones less, and the memory may be a little
+off. Tuned on `benchmarks/forecast.py`."""
+_MEASURED_OVER = 100
+"""A pacer measures a rate over about so many calls: on a limit of tokens, it varies as they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,11 @@ def between(draws: Sequence[float]) -> Between | None:
     return Between(low, high) if high < _LARGEST else None
 
 
+def same_draws(seed: str | float) -> Random:
+    """Return draws that are the same each time: a plan says the same twice."""
+    return Random(seed)  # noqa: S311 - not for secrets
+
+
 # ---- How much does a cell take, and how much do many take together? -----------------------------
 
 
@@ -67,6 +77,8 @@ class Drawn(NamedTuple):
             cells = min(cells, max(0, round(random.gauss(cells * self.share, spread))))
         if not cells:
             return 0.0
+        if cells == 1:
+            return math.exp(min(random.gauss(self.mu, self.sigma), _LARGEST_EXPONENT))
         # A sum of lognormals is nearly one, with their mean and variance.
         ratio = math.log1p(math.expm1(min(self.sigma**2, _LARGEST_EXPONENT)) / cells)
         mean = self.mu + self.sigma**2 / 2 + math.log(cells) - ratio / 2
@@ -85,6 +97,11 @@ class Likely:
         self._some, self._zeros = len(some), len(values) - len(some)
         self.mean = math.fsum(value / len(values) for value in some)
         self._fitted = _fitted(some) if some else (0.0, 0.0)
+
+    @property
+    def varies(self) -> float:
+        """The deviation of those above zero, by their mean."""
+        return math.sqrt(math.expm1(min(self._fitted[1] ** 2, _MOST_VARIANCE)))
 
     def draw(self, random: Random) -> Drawn:
         """Return one of the distributions that these values allow."""
@@ -115,8 +132,9 @@ def _fitted(values: Sequence[float]) -> tuple[float, float]:
     # error, without that part of it which the logarithms have, too.
     exact = math.expm1(min(variance, _LARGEST_EXPONENT)) - variance - variance**2 / 2
     off = abs(implied - mean) > _BY_CHANCE * implied * math.sqrt(max(exact, 0.0) / many)
-    if off or variance > _MOST_VARIANCE:
-        variance = math.log1p(spread / mean**2)
+    by_moments = math.log1p(spread / mean**2)
+    if off or variance > _MOST_VARIANCE or by_moments > variance:
+        variance = by_moments
         mu = math.log(mean) + math.log(largest) - variance / 2
     return mu, math.sqrt(variance)
 
@@ -130,10 +148,13 @@ class Limits:
 
     Attributes:
         most: How many calls are in flight at most.
-        perhaps: How many it may turn out to take, if that is not found yet; 0: it is.
+        perhaps: How many it may turn out to take, if that is not found yet: their number then
+            doubles with each round of calls. 0: it is found.
         per_s: How many calls may start per second; 0: any number.
         per_minute: How many calls may start per minute; 0: any number.
         by_tokens: Whether a call with more tokens takes more of these two.
+        fastest: How many may start per second, where `per_s` is only the least; 0: it is not.
+        varies: By how much calls differ, as the deviation of their tokens by the mean.
     """
 
     most: int
@@ -141,6 +162,8 @@ class Limits:
     per_s: float = 0.0
     per_minute: float = 0.0
     by_tokens: bool = False
+    fastest: float = 0.0
+    varies: float = 0.0
 
 
 class Stage(NamedTuple):
@@ -172,10 +195,12 @@ class _Room:
 
     def __init__(self, limits: Limits, calls: int, random: Random) -> None:
         most = limits.most
-        if limits.perhaps > most:  # somewhere between, any order of magnitude alike
-            most = round(math.exp(random.uniform(math.log(most), math.log(limits.perhaps))))
-        self.limits, self.most = limits, max(1, min(most, calls))
-        self._free_at = [0.0] * self.most
+        self.limits = limits
+        self.most = max(1, min(round(_between(most, limits.perhaps, random)), calls))
+        self._free_at = [0.0] * min(self.most, limits.most)
+        self._in_round, self._reached = 0, random.uniform(*_REACHED)
+        self._per_s = _between(limits.per_s, limits.fastest, random) * self._reached
+        self._per_s *= math.exp(random.gauss(0.0, limits.varies / math.sqrt(_MEASURED_OVER)))
         self._next = self._minute = self._spent = 0.0
 
     def run(self, arrived: float, cost: float, seconds: float) -> float:
@@ -184,16 +209,27 @@ class _Room:
         if self.limits.per_minute:
             if start >= self._minute + _MINUTE_S:
                 self._minute, self._spent = start, 0.0
-            elif self._spent + cost > self.limits.per_minute:
+            elif self._spent + cost > self.limits.per_minute * self._reached:
                 # A block may take several minutes' worth.
                 start = self._minute + _MINUTE_S * max(1.0, self._spent // self.limits.per_minute)
                 self._minute, self._spent = start, 0.0
             self._spent += cost
-        if self.limits.per_s:
-            self._next = start + cost / self.limits.per_s
-        end = start + seconds
+        if self._per_s:
+            self._next = start + cost / self._per_s
+        end = start + seconds / self._reached
         heapreplace(self._free_at, end)
+        self._in_round += 1
+        if len(self._free_at) < self.most and self._in_round >= len(self._free_at):
+            more = min(self._in_round, self.most - len(self._free_at))
+            self._free_at += [self._free_at[0]] * more
+            heapify(self._free_at)
+            self._in_round = 0
         return end
+
+
+def _between(least: float, most: float, random: Random) -> float:
+    """Return a number between these: any order of magnitude is as likely."""
+    return least if most <= least else least * (most / least) ** random.random()
 
 
 def simulated_s(
@@ -212,12 +248,12 @@ def simulated_s(
         total[stage.endpoint] += (stage.ready + stage.following) * stage.calls_each
     rooms = {name: _Room(one, math.ceil(total[name]), random) for name, one in limits.items()}
     answered: list[tuple[float, int]] = []
-    last = 0.0
+    last, mood = 0.0, random.random()
     for number, stage in enumerate(stages):
         room = rooms[stage.endpoint]
         arrivals = [(0.0, size) for size in _blocks(stage.ready, room.most)]
         arrivals += _following(answered, stage.following)
-        ends = _run(stage, arrivals, room, timeout_s, random)
+        ends = _run(stage, arrivals, room, timeout_s, mood, random)
         if not number:
             answered = sorted(ends)
         last = max([last, *(at for at, _ in ends)])
@@ -250,12 +286,14 @@ def _run(
     arrivals: Sequence[tuple[float, int]],
     room: _Room,
     timeout_s: float,
+    mood: float,
     random: Random,
 ) -> list[tuple[float, int]]:
     """Run a step's cells; return when they end."""
-    seconds = stage.seconds.draw(random)
+    # The same for each step: where answers take longer than it seems, so may scores.
+    seconds = stage.seconds.draw(same_draws(mood))
     tokens = stage.tokens if room.limits.by_tokens else None
-    cost_of = None if tokens is None or not tokens.mean else tokens.draw(random)
+    cost_of = None if tokens is None or not tokens.mean else tokens.draw(same_draws(mood))
     ends, owed = [], 0.0
     for arrived, size in arrivals:
         owed += size * stage.calls_each

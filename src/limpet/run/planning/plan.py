@@ -110,8 +110,15 @@ _SECONDS = {" days": 86_400.0, " h": 3_600.0, " min": 60.0, " s": 1.0}
 
 
 def _time(ends: Between) -> str:
-    unit = next(unit for unit, least in _UNITS_S.items() if ends.high >= least)
+    (low, low_unit), (high, unit) = map(_in_unit, (ends.low, ends.high))
+    if low_unit != unit and ends.low < ends.high / 10:
+        return f"{low}{low_unit}–{high}{unit}"
     return span(ends, lambda number: _short(number / _SECONDS[unit]), unit)
+
+
+def _in_unit(seconds: float) -> tuple[str, str]:
+    unit = next((unit for unit, least in _UNITS_S.items() if seconds >= least), " s")
+    return _short(seconds / _SECONDS[unit]), unit
 
 
 def _short(number: float) -> str:

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from limpet.engines.sent_steps import is_plain
@@ -24,6 +23,7 @@ from limpet.executors.options import ExecutorOptions
 from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import last_pace
 from limpet.journal.layout import Layout, layout_at
+from limpet.pacing.known_limits import FIRST_WINDOW
 from limpet.pacing.limits import number
 from limpet.pacing.pacer import MAX_IN_FLIGHT
 from limpet.pacing.registry import learned_of
@@ -34,6 +34,7 @@ from limpet.run.planning.forecast import (
     Limits,
     Stage,
     between,
+    same_draws,
     simulated_s,
 )
 from limpet.run.planning.plan import Forecast, Plan, StepPlan
@@ -55,9 +56,12 @@ THIS_RUN, EARLIER = "this run", "an earlier version in this run"
 # ---- Which cells were seen? ---------------------------------------------------------------------
 
 
+Amounts = dict[Any, float]
+
+
 @dataclass(slots=True)
-class _Seen:
-    """What cells of a step took, each a call; a list is shorter where some do not say.
+class Seen:
+    """What a call of each cell of a step took, by item and trial; some may not say.
 
     Attributes:
         where: Whose cells they are; empty: nobody's.
@@ -66,24 +70,30 @@ class _Seen:
 
     where: str = ""
     cells: int = 0
-    seconds: list[float] = field(default_factory=list)
-    tokens: list[float] = field(default_factory=list)
-    cost: list[float] = field(default_factory=list)
-    retries: list[float] = field(default_factory=list)
+    seconds: Amounts = field(default_factory=dict)
+    tokens: Amounts = field(default_factory=dict)
+    cost: Amounts = field(default_factory=dict)
+    retries: Amounts = field(default_factory=dict)
 
 
-def _read(where: str, all_facts: Sequence[Mapping[str, Any]], prices: Prices | None) -> _Seen:
-    seen = _Seen(where, len(all_facts))
+def _read(where: str, all_facts: Sequence[Mapping[str, Any]], prices: Prices | None) -> Seen:
+    seen = Seen(where, len(all_facts))
     for facts in all_facts:
         usage = facts.get("usage")
         counts = usage if isinstance(usage, Mapping) else {}
         votes = facts.get(MADE_OF)
         replies = max(len(votes), 1) if isinstance(votes, list) else 1
         attempts = _amount(facts.get("attempts"))
-        _add(seen.seconds, facts.get("seconds"))
-        _add(seen.tokens, counts.get("total_tokens"), replies)
-        _add(seen.cost, _cost(facts, counts, prices), replies)
-        _add(seen.retries, None if attempts is None else max(attempts - 1, 0.0))
+        amounts = (
+            (seen.seconds, _amount(facts.get("seconds")), 1),
+            (seen.tokens, _amount(counts.get("total_tokens")), replies),
+            (seen.cost, _amount(_cost(facts, counts, prices)), replies),
+            (seen.retries, None if attempts is None else max(attempts - 1, 0.0), 1),
+        )
+        of = str(facts.get("id")), str(facts.get("trial"))
+        for known, amount, calls in amounts:
+            if amount is not None:
+                known[of] = amount / calls
     return seen
 
 
@@ -96,11 +106,6 @@ def _cost(facts: Mapping[str, Any], counts: Mapping[str, Any], prices: Prices | 
             if cost is not None:
                 return cost
     return counts.get("cost")
-
-
-def _add(values: list[float], value: Any, parts: int = 1) -> None:
-    if (amount := _amount(value)) is not None:
-        values.append(amount / parts)
 
 
 def _amount(value: Any) -> float | None:
@@ -126,7 +131,7 @@ class _Cells:
         self._prices, self._is_saved = request.prices, request.run is not None
         self._others: list[tuple[Path, RunFile]] | None = None
 
-    def of(self, step: str) -> _Seen:
+    def of(self, step: str) -> Seen:
         """Return the best cells for a step; none of them if they are too few."""
         wanted, column = self._fingerprint_of(step), self._columns[step]
         only = [*self._run_file.functions] == [wanted]
@@ -143,7 +148,7 @@ class _Cells:
         for path, run_file in self._runs_beside():
             if len(there := _beside(path, run_file, step, wanted)) >= FEWEST:
                 return _read(one_line(path.name), there, self._prices)
-        return _read(EARLIER, known, self._prices) if len(known) >= FEWEST else _Seen()
+        return _read(EARLIER, known, self._prices) if len(known) >= FEWEST else Seen()
 
     def _runs_beside(self) -> Iterator[tuple[Path, RunFile]]:
         if self._others is None:
@@ -192,7 +197,9 @@ def _limits(name: str, step: Any, request: Request, events: Path) -> Limits | No
         if name == WORKFLOW:
             usual = fixed if fixed != "auto" else getattr(step, "concurrency", None) or _FREE
         return Limits(min(most, usual))
-    limits = _learned(_memory(name, step, options), most) or _paced(last_pace(events, name), most)
+    limits = learned_limits(_memory(name, step, options), most) or _paced(
+        last_pace(events, name), most
+    )
     if fixed == "auto":
         return limits
     return replace(limits or Limits(1), most=min(fixed, most), perhaps=0)
@@ -203,7 +210,7 @@ def _memory(name: str, step: Any, options: ExecutorOptions) -> Mapping[str, Any]
     return learned_of(step.endpoint) if pacer is None else pacer.memory
 
 
-def _learned(learned: Mapping[str, Any], most: int) -> Limits | None:
+def learned_limits(learned: Mapping[str, Any], most: int) -> Limits | None:
     """Return the limits that a pacer remembers: see `save_memory`."""
     cost = max(number(learned.get("mean_cost")) or 1.0, 1e-3)
     rate, quota = (number(learned.get(name)) or 0.0 for name in ("rate", "per_minute"))
@@ -212,7 +219,13 @@ def _learned(learned: Mapping[str, Any], most: int) -> Limits | None:
     if cap or rate or quota:
         return replace(found, most=min(most, cap or most))
     if window:
-        return Limits(min(most, window), 0 if learned.get("found") is True else most)
+        if learned.get("found") is not True:
+            return Limits(min(most, window), most)
+        # It queues: more calls at once would only take longer. What it does in a second is at most
+        # the window by the latency without a queue, and a third of that, or what it did before.
+        steady, idle_s = (number(learned.get(name)) or 0.0 for name in ("steady_rate", "idle_s"))
+        fastest = window / max(idle_s, 1e-3)
+        return Limits(most, per_s=max(steady / cost, fastest / 3), fastest=fastest)
     return None
 
 
@@ -221,6 +234,7 @@ def _paced(pace: Mapping[str, Any], most: int) -> Limits | None:
     limit, rate = int(number(pace.get("limit")) or 0), number(pace.get("calls_per_s")) or 0.0
     if not limit:
         return None
+    limit = max(limit, FIRST_WINDOW) if pace.get("binding") == "start" else limit
     if pace.get("binding") in _BY_RATE and rate:
         return Limits(most, per_s=rate)
     return Limits(min(limit, most), 0 if pace.get("binding") in _FOUND else most)
@@ -230,12 +244,22 @@ def _paced(pace: Mapping[str, Any], most: int) -> Limits | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Missing:
-    """A step's missing cells: the fewest that there may be, and the most."""
+class Missing:
+    """A step's missing cells: of each number, the fewest that there may be, and the most.
+
+    Attributes:
+        name: The step.
+        endpoint: Where its calls go; None: nowhere.
+        seen: Finished cells like them.
+        cells: How many they are.
+        calls: How many calls they take.
+        following: How many of them wait for an answer.
+        limits: What is known of the endpoint's limit; None: nothing.
+    """
 
     name: str
-    step: Any
-    seen: _Seen
+    endpoint: str | None
+    seen: Seen
     cells: tuple[int, int]
     calls: tuple[int, int]
     following: tuple[int, int]
@@ -244,18 +268,18 @@ class _Missing:
     @property
     def is_paid(self) -> bool:
         """Whether its calls may cost money."""
-        return self.name == WORKFLOW or self.step.endpoint is not None
+        return self.name == WORKFLOW or self.endpoint is not None
 
     def stage(self, end: int) -> Stage:
         """Return it for a simulation: of the fewest cells (0) or of the most (1)."""
         seen, cells, following = self.seen, self.cells[end], self.following[end]
         return Stage(
-            endpoint=self.step.endpoint or self.name,
+            endpoint=self.endpoint or self.name,
             ready=cells - following,
             following=following,
             calls_each=self.calls[end] / max(cells, 1),
-            seconds=Likely(seen.seconds or [0.0]),
-            tokens=Likely(seen.tokens) if seen.tokens else None,
+            seconds=Likely([*seen.seconds.values()] or [0.0]),
+            tokens=Likely([*seen.tokens.values()]) if seen.tokens else None,
         )
 
 
@@ -281,87 +305,116 @@ def forecast(
     """
     steps = [request.workflow, *request.evaluators]
     cells = _Cells(layout, run_file, columns, fingerprint_of, answers, request)
-    missing = [
-        _missing(plan, step_plan, step, cells.of(step_plan.name), request, layout)
-        for step_plan, step in zip((plan.workflow, *plan.evaluators), steps, strict=True)
-        if step_plan.calls and step_plan.asks != 0
-    ]
-    if not missing:
-        return None
+    return foreseen(
+        [
+            _missing(plan, step_plan, step, cells.of(step_plan.name), request, layout)
+            for step_plan, step in zip((plan.workflow, *plan.evaluators), steps, strict=True)
+            if step_plan.calls and step_plan.asks != 0
+        ],
+        request.options.get("timeout") or math.inf,
+    )
+
+
+def foreseen(missing: Sequence[Missing], timeout_s: float = math.inf) -> Forecast | None:
+    """Return what missing cells will take; None: there are none that call anybody."""
     paid = [one for one in missing if one.is_paid]
     calls = Between(*(float(sum(one.calls[end] for one in paid)) for end in (0, 1)))
+    if not paid:
+        return None
     if unseen := tuple(one.name for one in paid if not one.seen.cells):
         return Forecast(calls, unseen=unseen)
-    retries = _sum(paid, "retries")
-    if retries is not None:
+    if (retries := _sum(paid, "retries")) is not None:
         calls = Between(round(calls.low + retries.low), round(calls.high + retries.high))
     sources = Counter({one.seen.where: one.seen.cells for one in reversed(paid)})
     source = " and ".join(f"{count(n, 'cell')} of {where}" for where, n in sources.items())
-    timeout = request.options.get("timeout") or math.inf
-    seconds = _seconds(missing, timeout)
-    return Forecast(calls, _sum(paid, "tokens"), _sum(paid, "cost"), seconds, source)
+    tokens, cost = _sum(paid, "tokens"), _sum(paid, "cost")
+    return Forecast(calls, tokens, cost, _seconds(missing, timeout_s), source)
 
 
 def _missing(
-    plan: Plan, step_plan: StepPlan, step: Any, seen: _Seen, request: Request, layout: Layout
-) -> _Missing:
+    plan: Plan, step_plan: StepPlan, step: Any, seen: Seen, request: Request, layout: Layout
+) -> Missing:
     name, cells = step_plan.name, step_plan.calls
     limits = _limits(name, step, request, layout.events)
     if name == WORKFLOW:
-        return _Missing(name, step, seen, (cells, cells), (cells, cells), (0, 0), limits)
+        return Missing(name, step.endpoint, seen, (cells, cells), (cells, cells), (0, 0), limits)
     asks = cells if step_plan.asks is None else step_plan.asks
     # A new answer that equals the earlier one keeps its scores.
     workflow = plan.workflow
     kept = workflow.calls - workflow.new - workflow.retried
     fewest = max(0, asks - kept * calls_of(step))
     following = (min(cells, workflow.calls - kept), min(cells, workflow.calls))
-    return _Missing(name, step, seen, (cells - kept, cells), (fewest, asks), following, limits)
+    return Missing(
+        name, step.endpoint, seen, (cells - kept, cells), (fewest, asks), following, limits
+    )
 
 
-def _sum(paid: Sequence[_Missing], what: str) -> Between | None:
+def _sum(paid: Sequence[Missing], what: str) -> Between | None:
     """Return what all steps take together; None: unknown, as no step says, or one with tokens."""
     known = [(one, getattr(one.seen, what)) for one in paid]
-    said = [(one, Likely(values)) for one, values in known if len(values) >= FEWEST]
-    if not said or any(len(values) < FEWEST <= len(one.seen.tokens) for one, values in known):
+    said = [(one, amounts) for one, amounts in known if len(amounts) >= FEWEST]
+    if not said or any(len(amounts) < FEWEST <= len(one.seen.tokens) for one, amounts in known):
         return None
 
     def draws(end: int) -> Between | None:
         total = [0.0] * _DRAWS
-        for one, likely in said:
-            random = _random(f"{what} {one.name}")
+        for likely, calls in _summands(said, end):
+            # The same draws for each: long answers may take long judgements.
+            random = same_draws(what)
             for at in range(_DRAWS):
-                total[at] += likely.draw(random).total(one.calls[end], random)
+                total[at] += likely.draw(random).total(calls, random)
         return between(total)
 
     return _from_fewest_to_most(draws, paid)
 
 
-def _seconds(missing: Sequence[_Missing], timeout_s: float) -> Between | None:
+def _summands(said: Sequence[tuple[Missing, Amounts]], end: int) -> Iterator[tuple[Likely, int]]:
+    """Yield how much is likely, and how many times; an answer and its scores as one if possible.
+
+    What an answer takes, and what its scores take, are not independent.
+    """
+    first, together = said[0]
+    together, times = dict(together), first.calls[end]
+    for one, amounts in said[1:]:
+        follows = one.following[end] == one.cells[end] == times and first.name == WORKFLOW
+        both = together.keys() & amounts.keys()
+        if follows and 2 * len(both) > max(len(together), len(amounts)) and len(both) >= FEWEST:
+            calls_each = one.calls[end] / one.cells[end]
+            together = {of: together[of] + amounts[of] * calls_each for of in both}
+        else:
+            yield Likely([*amounts.values()]), one.calls[end]
+    yield Likely([*together.values()]), times
+
+
+def _seconds(missing: Sequence[Missing], timeout_s: float) -> Between | None:
     """Return how long the session takes; None: unknown, as an endpoint or a step is."""
-    limits = {one.step.endpoint or one.name: one.limits for one in missing}
-    known = {name: one for name, one in limits.items() if one is not None}
+    known: dict[str, Limits] = {}
+    for one in missing:
+        if one.limits is None:
+            return None
+        limits, seen = one.limits, one.seen.cells
+        if limits.per_s and not limits.by_tokens and one.seen.tokens:
+            limits = replace(limits, varies=Likely([*one.seen.tokens.values()]).varies)
+        if limits.perhaps:  # their latency is known of as many at once as have run
+            limits = replace(limits, most=min(limits.most, max(FIRST_WINDOW, seen // 4)))
+        known[one.endpoint or one.name] = limits
     enough = all(len(one.seen.seconds) >= FEWEST or not one.is_paid for one in missing)
-    if len(known) < len(limits) or not enough:
+    if not enough:
         return None
 
     def simulate(end: int) -> Between | None:
         stages = [one.stage(end) for one in missing]
-        random = _random("seconds")
+        random = same_draws("seconds")
         return between([simulated_s(stages, known, timeout_s, random) for _ in range(_SIMULATIONS)])
 
     return _from_fewest_to_most(simulate, missing)
 
 
 def _from_fewest_to_most(
-    range_at: Callable[[int], Between | None], missing: Sequence[_Missing]
+    range_at: Callable[[int], Between | None], missing: Sequence[Missing]
 ) -> Between | None:
     """Return the range from the lower end with the fewest cells to the upper with the most."""
     most = range_at(1)
     is_certain = all(one.calls[0] == one.calls[1] for one in missing)
     fewest = most if is_certain else range_at(0)
     return None if fewest is None or most is None else Between(fewest.low, most.high)
-
-
-def _random(seed: str) -> Random:
-    """Return draws that are the same each time: a plan says the same twice."""
-    return Random(seed)  # noqa: S311 - not for secrets

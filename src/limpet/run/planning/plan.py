@@ -126,7 +126,7 @@ def _short(number: float) -> str:
     if not number or number >= 10:  # noqa: PLR2004 - two digits
         return f"{number:,.0f}"
     digits = min(max(1, 1 - math.floor(math.log10(number))), 3)
-    return f"{number:.{digits}f}".rstrip("0").rstrip(".")
+    return f"{number:.{digits}f}"
 
 
 @dataclass(frozen=True, slots=True)

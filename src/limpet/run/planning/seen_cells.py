@@ -76,7 +76,8 @@ class Seen:
     retries: Amounts = field(default_factory=dict)
 
 
-def _read(where: str, all_facts: Sequence[Mapping[str, Any]], prices: Prices | None) -> Seen:
+def read_seen(where: str, all_facts: Sequence[Mapping[str, Any]], prices: Prices | None) -> Seen:
+    """Return what cells took, by the facts about them."""
     seen = Seen(where, len(all_facts))
     for facts in all_facts:
         usage = facts.get("usage")
@@ -144,11 +145,11 @@ class _Cells:
         else:
             now = [facts for facts in known if facts.get(FINGERPRINT) == wanted]
         if len(now) >= FEWEST:
-            return _read(THIS_RUN, now, self._prices)
+            return read_seen(THIS_RUN, now, self._prices)
         for path, run_file in self._runs_beside():
             if len(there := _beside(path, run_file, step, wanted)) >= FEWEST:
-                return _read(one_line(path.name), there, self._prices)
-        return _read(EARLIER, known, self._prices) if len(known) >= FEWEST else Seen()
+                return read_seen(one_line(path.name), there, self._prices)
+        return read_seen(EARLIER, known, self._prices) if len(known) >= FEWEST else Seen()
 
     def _runs_beside(self) -> Iterator[tuple[Path, RunFile]]:
         if self._others is None:

@@ -262,7 +262,7 @@ def simulated_s(
 
 def _blocks(cells: int, most: int) -> list[int]:
     """Return cells as blocks that run in one place: as the end is what matters, it has none."""
-    singly = min(cells, _SINGLY + 4 * most)
+    singly = min(cells, _SINGLY + 2 * most)
     size = max(1, (cells - singly) // max(_SINGLY, 2 * most))
     blocks = [size] * ((cells - singly) // size)
     rest = cells - singly - sum(blocks)

@@ -46,7 +46,9 @@ from limpet.run.run_file import WORKFLOW, RunFile
 from limpet.text import count, one_line
 
 _MOST_CELLS, _MOST_RUNS = 1_000, 20
-_DRAWS, _SIMULATIONS = 1_000, 60
+_DRAWS = 1_000
+_SIMULATIONS, _FEW_SIMULATIONS, _MANY_CELLS = 60, 20, 3_000
+"""A simulation of very many cells takes longer, and they differ less."""
 _FREE = 32  # calls in flight of a step without an endpoint
 _BY_RATE = ("rate", "quota", "headers", "hold")
 _FOUND = ("cap", "in_flight", "most")
@@ -399,14 +401,20 @@ def _seconds(missing: Sequence[Missing], timeout_s: float) -> Between | None:
         if limits.perhaps:  # their latency is known of as many at once as have run
             limits = replace(limits, most=min(limits.most, max(FIRST_WINDOW, seen // 4)))
         known[one.endpoint or one.name] = limits
-    enough = all(len(one.seen.seconds) >= FEWEST or not one.is_paid for one in missing)
-    if not enough:
+    is_known = all(len(one.seen.seconds) >= FEWEST or not one.is_paid for one in missing)
+    if not is_known:
         return None
 
     def simulate(end: int) -> Between | None:
         stages = [one.stage(end) for one in missing]
-        random = same_draws("seconds")
-        return between([simulated_s(stages, known, timeout_s, random) for _ in range(_SIMULATIONS)])
+        random, cells = same_draws("seconds"), sum(one.cells[end] for one in missing)
+        enough = _SIMULATIONS * _MANY_CELLS // max(cells, _MANY_CELLS)
+        return between(
+            [
+                simulated_s(stages, known, timeout_s, random)
+                for _ in range(max(enough, _FEW_SIMULATIONS))
+            ]
+        )
 
     return _from_fewest_to_most(simulate, missing)
 

@@ -198,7 +198,7 @@ def _limits(name: str, step: Any, request: Request, events: Path) -> Limits | No
     if step.endpoint is None:
         usual = _FREE if fixed == "auto" else max(fixed, _FREE)
         if name == WORKFLOW:
-            usual = fixed if fixed != "auto" else getattr(step, "concurrency", None) or _FREE
+            usual = fixed if fixed != "auto" else step.concurrency or _FREE
         return Limits(min(most, usual))
     limits = learned_limits(_memory(name, step, options), most) or _paced(
         last_pace(events, name), most

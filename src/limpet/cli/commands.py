@@ -146,6 +146,8 @@ def _init(**given: Any) -> int:
 @cli.command("run", cls=_TakesFile)
 @click.argument("file", type=_PATH, default=Path("eval.yml"))
 @click.option("--plan", "only_plan", is_flag=True, help="Show what would run, and stop.")
+@click.option("--rehearse", type=_COUNT, metavar="N",
+              help="Run and keep N rows drawn at random, and say what all would take.")
 @click.option("--redo", is_flag=True, help="Run the workflow again for every item.")
 @click.option("--redo-step", "redo_steps", multiple=True, metavar="NAME",
               help="Run this step again: workflow or an evaluator; may be repeated.")

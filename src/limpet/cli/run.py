@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -46,7 +46,7 @@ from limpet.errors import FunctionChangedError, LimpetError, RunPausedError
 from limpet.journal.layout import layout_at
 from limpet.report.tables import put
 from limpet.report.terminal import busy, log_to_stderr, say, stderr_console, stdout_for_data
-from limpet.report.views import EventView, LineView, LiveView, TalkingView, View
+from limpet.report.views import EventView, LineView, LiveView, TalkingView, View, as_event
 from limpet.run.api import Arguments, evaluate_prepared, plan_prepared
 from limpet.run.budget import as_budget, left_for
 from limpet.run.control import control
@@ -131,7 +131,8 @@ class _Ready(NamedTuple):
 
 
 def _ready(made_by: MadeBy, flags: RunFlags) -> _Ready:
-    continues = flags.keep or flags.forces or flags.limit is not None
+    is_part = flags.limit is not None or flags.rehearse is not None
+    continues = flags.keep or flags.forces or is_part
     config = made_by.read(continue_run=continues)
     prepared = _prepare(config, flags)
     least = read_floors(flags.floors, list(prepared.evaluators))
@@ -140,6 +141,7 @@ def _ready(made_by: MadeBy, flags: RunFlags) -> _Ready:
     prepared = replace(
         prepared.with_options(flags.options_for(prepared)),
         limit=flags.limit,
+        rehearse=flags.rehearse,
         made_by=made_by._replace(file=config.path).record(config.run),
         resumes_redos=not flags.keep,
     )
@@ -238,11 +240,17 @@ def _plan_with(config: Configuration, prepared: Arguments, options: RunOptions) 
     return None
 
 
+def _rest(config: Configuration, prepared: Arguments) -> Plan | None:
+    """Return the plan of what a rehearsal left; None if it cannot be made."""
+    with suppress(LimpetError):
+        return _plan(config, prepared)
+    return None
+
+
 def _put_plan(plan: Plan, file: Path, variant: Variant | None, *, as_json: bool) -> None:
     if as_json:
         named = {} if variant is None else {"variant": variant.name}
-        facts = {"text": str(plan), "calls": plan.calls, "plan": asdict(plan)}
-        click.echo(json.dumps({"event": "planned"} | named | facts))
+        click.echo(json.dumps({"event": "planned"} | named | as_event(plan)))
         return
     if variant is not None:
         put(Text(harmless(f"{variant.name}:"), style="bold"))
@@ -259,6 +267,7 @@ def _run(
     here: Path,
 ) -> Ended:
     began = time.monotonic()
+    to_plan = None if prepared.rehearse is None else replace(prepared, rehearse=None)
     # By default Python collects garbage after 700 new objects: a quarter of the time of a run
     # with a thousand calls in flight. This process is ours, so we may collect less often.
     gc.set_threshold(10_000, 10, 10)
@@ -280,7 +289,7 @@ def _run(
         prepared = replace(prepared, on_end=finish)
     with log_to_stderr(), view, _telling_where_calls_stand():
         result = evaluate_prepared(prepared)
-        code, why = ending_of(result, floors)
+        code, why = ending_of(result, floors, rehearsed=to_plan is not None)
         if not is_finished:
             code = max(code, FAILED)
             why = why or "the results are on disk, but a later step failed: see above"
@@ -290,15 +299,18 @@ def _run(
             compared = module.compared_with(against, result.run or str(config.run))
             code = compared.code if code == DONE or compared.code == USAGE else code
             why = why if isinstance(view, TalkingView) else why or compared.why
+        rest = None if to_plan is None or code >= STOPPED else _rest(config, to_plan)
         if isinstance(view, EventView):
+            if rest is not None:
+                view.say("rehearsed", **as_event(rest))
             if compared is not None:
                 view.say("compared", **compared.data())
             view.say("ended", exit_code=code, why=why, run=result.run, summary=result.summary)
     run = shown_path(Path(result.run or config.run), here)
-    following = next_steps(result, run, code)
-    if code == DONE:
+    following = next_steps(result, run, code, rest)
+    if code == DONE and rest is None:
         following += config.next_steps(shown_path(config.path, here), run)
-    return Ended(result, code, why, time.monotonic() - began, following, compared)
+    return Ended(result, code, why, time.monotonic() - began, following, compared, rest)
 
 
 @contextmanager

@@ -31,6 +31,7 @@ class RunFlags(NamedTuple):
     goals: tuple[str, ...]
     budget: tuple[str, ...]
     limit: int | None
+    rehearse: int | None
     floors: tuple[str, ...]
     engine: str | None
     quiet: bool
@@ -132,6 +133,11 @@ def check_flags(flags: RunFlags, *, redo: bool) -> None:
     """Refuse an unknown engine, and flags that exclude each other."""
     if flags.quiet and flags.as_json:
         raise click.UsageError("--quiet and --json cannot be combined")
+    if flags.rehearse is not None:
+        if flags.against is not None or flags.floors:
+            raise click.UsageError("--rehearse runs a few items: nothing is decided by them")
+        if flags.goals:
+            raise click.UsageError("--rehearse runs all its items, --stop-when perhaps fewer")
     if redo and flags.keep:
         raise click.UsageError("--redo and --keep cannot be combined")
     if redo and flags.redo_items:

@@ -42,6 +42,11 @@ def command_for_more() -> str:
     return _shown_command([*kept, "--set", "stop_when=null"] if is_of_file else kept)
 
 
+def command_of_all() -> str:
+    """Return the command that was rehearsed, without secrets."""
+    return _shown_command(_without(sys.argv[1:], {"--rehearse": 1}))
+
+
 def shown_path(path: Path, here: Path) -> str:
     """Return a path as typed in a shell, relative to where the command was started."""
     shown = Path(os.path.realpath(path))  # unlike Path.resolve, it ends in a loop of links

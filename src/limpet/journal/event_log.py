@@ -171,14 +171,21 @@ def _line_chunks(file: BinaryIO) -> Iterator[bytes]:
 
 def last_event_at(events: Path) -> str:
     """Return the time of the last event, from the last lines alone; "" if there is none."""
+    return next((str(event["at"]) for event in _last_events(events) if "at" in event), "")
+
+
+def last_pace(events: Path, step: str) -> Mapping[str, Any]:
+    """Return the last pace event of a step, from the last lines alone; empty if there is none."""
+    paces = (event for event in _last_events(events) if event.get("event") == "pace")
+    return next((pace for pace in paces if pace.get("step") == step), {})
+
+
+def _last_events(events: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the events of the last lines, the latest first."""
     with contextlib.suppress(OSError, JournalError), open_to_read(events) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL_BYTES))
-        for line in reversed(file.read().splitlines()):
-            event = _event_of(line)
-            if event is not None and "at" in event:
-                return str(event["at"])
-    return ""
+        yield from filter(None, map(_event_of, reversed(file.read().splitlines())))
 
 
 def _event_of(line: bytes) -> Mapping[str, Any] | None:

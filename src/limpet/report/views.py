@@ -181,7 +181,7 @@ class EventView(View):
 
     def planned(self, plan: Plan) -> None:
         super().planned(plan)
-        self.say("planned", text=str(plan), calls=plan.calls, plan=asdict(plan))
+        self.say("planned", **as_event(plan))
 
     def started(self, cell: Cell, attempt: int) -> None:
         super().started(cell, attempt)
@@ -222,6 +222,13 @@ class EventView(View):
     def ordered(self, order: str, words: str) -> None:
         super().ordered(order, words)
         self.say("order", order=order, words=words)
+
+
+def as_event(plan: Plan) -> dict[str, Any]:
+    """Return a plan as the facts of an event."""
+    forecast = None if plan.forecast is None else plan.forecast.as_data()
+    facts = {"text": str(plan), "calls": plan.calls, "forecast": forecast}
+    return {**facts, "plan": asdict(plan)}
 
 
 def _named(cell: Cell) -> dict[str, Any]:

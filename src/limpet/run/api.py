@@ -96,6 +96,7 @@ class Arguments(Extras):
     Attributes:
         options: The options of `evaluate`, by name.
         limit: Select the first `limit` items in this session; replaces the dataset's limit.
+        rehearse: Select so many of these, drawn at random, and run all of them.
         known_secrets: Keys in the configuration: masked like `secrets`, and even with `mask=False`
             in Limpet's own files and messages.
     """
@@ -107,6 +108,7 @@ class Arguments(Extras):
     trials: int = 1
     options: RunOptions = field(default_factory=RunOptions)
     limit: int | None = None
+    rehearse: int | None = None
     known_secrets: Sequence[str] = ()
     save: bool = True
 
@@ -311,6 +313,8 @@ def _request(prepared: Arguments, options: Options, view: Watcher | None = None)
     run = _run(prepared)
     flow = as_workflow(prepared.workflow, version=options.version)
     dataset, selection = _dataset(prepared.dataset, prepared.limit)
+    selection = replace(selection, rehearse=prepared.rehearse)
+    goals = options.stop_when if prepared.rehearse is None else None
     if len(dataset.items) * prepared.trials > _MOST_ANSWERS:
         raise LimpetError(
             f"trials={prepared.trials:,}: {len(dataset.items):,} items would have more than "
@@ -345,7 +349,7 @@ def _request(prepared: Arguments, options: Options, view: Watcher | None = None)
         mask=options.mask,
         secrets=[*options.secrets, *prepared.known_secrets],
         fail_fast=options.fail_fast,
-        goals=as_goals(options.stop_when, {step.name: scale_of(step).range for step in evaluators}),
+        goals=as_goals(goals, {step.name: scale_of(step).range for step in evaluators}),
         budget=options.budget,
         stall=options.stall,
         bad_rows=dataset.bad_rows,

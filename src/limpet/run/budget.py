@@ -136,14 +136,14 @@ class Ledger:
 
     def reserve(self, amounts: Amounts) -> None:
         """Record that a call may start."""
-        self.reserved.update(amounts)
+        _add(self.reserved, amounts)
 
     def settle(self, reserved: Amounts, used: Amounts, *, about: bool) -> None:
         """Record what a call used, in place of its reservation."""
-        self.reserved.subtract(reserved)
-        self.spent.update(used)
+        _add(self.reserved, reserved, -1)
+        _add(self.spent, used)
         if about:
-            self.about.update(used)
+            _add(self.about, used)
 
     def write(self) -> None:
         """Write the numbers, so that they survive the process."""
@@ -173,6 +173,12 @@ class Ledger:
             self.write()
             self.sync()
         os.close(self._file)
+
+
+def _add(total: Counter[str], amounts: Amounts, sign: int = 1) -> None:
+    """Add amounts: `Counter.update` takes five times as long, for each call."""
+    for kind, amount in amounts.items():
+        total[kind] += sign * amount
 
 
 def read_ledger(path: Path) -> dict[str, Any] | None:

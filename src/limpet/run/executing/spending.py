@@ -40,6 +40,7 @@ _SHARE, _TIMES = 0.95, 2
 _RECENT = 1000
 _BLOCK_CALLS, _BLOCK_SHARE = 16, 0.01
 """How much more is put on disk at once: so many calls, or this share of the cap."""
+_ONE: Amounts = {"calls": 1}
 _MOST_CAUSES = 5
 _MARGIN = 1.25
 """How much more than expected is suggested to finish."""
@@ -218,6 +219,9 @@ class Spending:
     def _exceeded(self, call: "Call") -> str:
         """Return the limit that a call would exceed now, or "first"; empty: it may start."""
         history, ledger = call.history, self._ledger
+        if not self._limits:
+            call.reserved = _ONE
+            return ""
         call.reserved = {"calls": 1, **(call.most or history.estimate)}
         if self.is_over:
             return "over"
@@ -249,8 +253,9 @@ class Spending:
         self._in_flight -= 1
         call.history.in_flight -= 1
         self._ledger.settle(call.reserved, used, about=about)
-        call.history.spent.update(used)
-        if is_known:
+        for kind, amount in used.items():
+            call.history.spent[kind] += amount
+        if is_known and self._is_priced:
             call.history.add(used)
         self._write()
         self._admit()
@@ -343,6 +348,8 @@ class Spending:
 
     def amounts_of(self, usage: Any) -> Amounts | None:
         """Return what a call used, by its usage; None: it reported none."""
+        if usage is None:
+            return None
         known = usage_of(usage)[0]
         counts = usage_facts(known, self._prices).get("usage")
         if known is None or counts is None:
@@ -396,7 +403,7 @@ class Call:
         """Count what it used, by its usage and by how it ended."""
         used = self._spending.amounts_of(usage)
         if used is None and error is not None and costs_nothing(error):
-            self._spending.settle(self, {"calls": 1}, is_known=False)
+            self._spending.settle(self, _ONE, is_known=False)
         elif error is not None and (used is None or not isinstance(error, Exception)):
             # It was cut off: more may have been used than was reported.
             most = Counter(self.reserved) | Counter(used or {})
@@ -404,7 +411,7 @@ class Call:
         elif used is None and self.most is not None:
             self._spending.settle(self, self.reserved, is_known=False, about=True)
         else:  # without a usage, it is free
-            self._spending.settle(self, used or {"calls": 1})
+            self._spending.settle(self, used or _ONE)
 
 
 class StepSpending:

@@ -8,15 +8,12 @@ costs only that count. The names of the times are those of the NeMo Agent Toolki
 import math
 import statistics
 from collections.abc import (
-    AsyncIterator,
     Callable,
     Collection,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from decimal import Decimal
 from numbers import Real
@@ -445,36 +442,48 @@ class Payer(Protocol):
 _payer: ContextVar[Payer | None] = ContextVar("limpet_payer", default=None)
 
 
-@contextmanager
-def paid_by(payer: Payer) -> Iterator[None]:
+class paid_by:  # noqa: N801 - used like a function
     """Let each request to a model in the block be paid by `payer`."""
-    token = _payer.set(payer)
-    try:
-        yield
-    finally:
-        _payer.reset(token)
+
+    __slots__ = ("_payer", "_token")
+
+    def __init__(self, payer: Payer) -> None:
+        self._payer = payer
+
+    def __enter__(self) -> None:
+        self._token = _payer.set(self._payer)
+
+    def __exit__(self, *_: object) -> None:
+        _payer.reset(self._token)
 
 
-@asynccontextmanager
-async def reserving(most_of: Callable[[], Most | None]) -> AsyncIterator[None]:
-    """Make a request in the block, once what it may use is reserved."""
-    payer = _payer.get()
-    if payer is None:
-        yield
-        return
-    reservation, error = await payer.reserve(most_of()), None
-    receipts: Receipts = []
-    outside, token = _receipts.get(), _receipts.set(receipts)
-    try:
-        yield
-    except BaseException as raised:
-        error = raised
-        raise
-    finally:
-        _receipts.reset(token)
-        if outside is not None:
-            outside += receipts
-        reservation.settle(total_usage(receipts), error)
+class reserving:  # noqa: N801 - used like a function; a generator touches foreign exceptions
+    """Make a request in the block, once what it may use is reserved.
+
+    Args:
+        most_of: Returns what the request can use at most; None: not known.
+    """
+
+    __slots__ = ("_most_of", "_outside", "_receipts", "_reservation", "_token")
+
+    def __init__(self, most_of: Callable[[], Most | None]) -> None:
+        self._most_of = most_of
+        self._reservation: Reservation | None = None
+
+    async def __aenter__(self) -> None:
+        payer = _payer.get()
+        if payer is not None:
+            self._reservation = await payer.reserve(self._most_of())
+            self._receipts: Receipts = []
+            self._outside, self._token = _receipts.get(), _receipts.set(self._receipts)
+
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if self._reservation is None:
+            return
+        _receipts.reset(self._token)
+        if self._outside is not None:
+            self._outside += self._receipts
+        self._reservation.settle(total_usage(self._receipts), error)
 
 
 def reserves_each_call(step: Any) -> bool:

@@ -19,11 +19,11 @@ import logging
 import math
 import re
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from limpet.errors import BudgetReachedError, JournalError, LimpetError
+from limpet.foreign import is_interrupt
 from limpet.pacing.permits import current_permits
 from limpet.pacing.signals import recognised, status_of
 from limpet.run.budget import NANO, Amounts, Ledger, amount_in, amount_words, spent_words
@@ -404,7 +404,7 @@ class Call:
         used = self._spending.amounts_of(usage)
         if used is None and error is not None and costs_nothing(error):
             self._spending.settle(self, _ONE, is_known=False)
-        elif error is not None and (used is None or not isinstance(error, Exception)):
+        elif error is not None and (used is None or not issubclass(type(error), Exception)):
             # It was cut off: more may have been used than was reported.
             most = Counter(self.reserved) | Counter(used or {})
             self._spending.settle(self, most, is_known=False, about=True)
@@ -428,6 +428,11 @@ class StepSpending:
         self._history = history
         self._asks_models = asks_models
 
+    @property
+    def pays(self) -> bool:
+        """Whether it pays for each request to a model."""
+        return self._spending is not None and self._asks_models
+
     async def reserve(self, most: Most | None) -> Call:
         """Wait until a request fits into the budget."""
         assert self._spending is not None
@@ -436,33 +441,54 @@ class StepSpending:
         await self._spending.admit(call, holds=True)
         return call
 
-    @asynccontextmanager
-    async def attempt(self, receipts: Receipts) -> AsyncIterator[list[Any]]:
-        """Wait until an attempt fits into the budget; afterwards, count what it used.
+    def attempt(self, receipts: Receipts) -> "Attempted":
+        """Return a context for an attempt, which yields a list for its output.
 
-        Yields a list for the attempt's output. Without one, the receipts count.
+        It waits until the attempt fits into the budget; afterwards, what it used is counted: that
+        of its output, or else the receipts.
         """
-        outputs: list[Any] = []
-        if self._spending is None:
-            yield outputs
-            return
-        if self._asks_models:
-            with paid_by(self):
-                yield outputs
-            self._history.ended += 1
-            return
-        call = Call(self._spending, self._history, None)
+        call = None
+        if self._spending is not None and not self._asks_models:
+            call = Call(self._spending, self._history, None)
+        return Attempted(self, call, receipts)
+
+    async def admit(self, call: Call) -> None:
+        """Wait until an attempt fits into the budget."""
+        assert self._spending is not None
         await self._spending.admit(call, holds=False)
-        error: BaseException | None = None
-        try:
-            yield outputs
-            self._history.ended += 1
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
-            told = outputs[0].usage if outputs else None
-            call.settle(told or total_usage(receipts), error)
+
+    def ended(self) -> None:
+        """Count a cell that is done."""
+        self._history.ended += 1
+
+
+class Attempted:
+    """An attempt of a cell. Not a generator: that would touch foreign exceptions."""
+
+    __slots__ = ("_call", "_outputs", "_payer", "_receipts", "_step")
+
+    def __init__(self, step: StepSpending, call: Call | None, receipts: Receipts) -> None:
+        self._step = step
+        self._call = call
+        self._receipts = receipts
+        self._outputs: list[Any] = []
+        self._payer = paid_by(step) if call is None and step.pays else None
+
+    async def __aenter__(self) -> list[Any]:
+        if self._call is not None:
+            await self._step.admit(self._call)
+        elif self._payer is not None:
+            self._payer.__enter__()
+        return self._outputs
+
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None:
+            self._step.ended()
+        if self._payer is not None:
+            self._payer.__exit__()
+        if self._call is not None:
+            told = self._outputs[0].usage if self._outputs else None
+            self._call.settle(total_usage(self._receipts) if told is None else told, error)
 
 
 _NEVER_SENT = re.compile("ClientConnector|ConnectError|Connect(ion)?Timeout|RefusedError")
@@ -470,14 +496,18 @@ _NEVER_SENT = re.compile("ClientConnector|ConnectError|Connect(ion)?Timeout|Refu
 
 def costs_nothing(error: BaseException) -> bool:
     """Return whether a call without usage was refused, or never sent."""
-    signal = recognised(error)
-    if status_of(error) is not None or (signal is not None and signal.pushback):
-        return True
-    link: BaseException | None = error
-    for _ in range(_MOST_CAUSES):
-        if link is None:
-            return False
-        if _NEVER_SENT.search(type(link).__name__):
+    try:
+        signal = recognised(error)
+        if status_of(error) is not None or (signal is not None and signal.pushback):
             return True
-        link = link.__cause__ or link.__context__
+        link: BaseException | None = error
+        for _ in range(_MOST_CAUSES):
+            if link is None:
+                return False
+            if _NEVER_SENT.search(type(link).__name__):
+                return True
+            link = link.__context__ if link.__cause__ is None else link.__cause__
+    except BaseException as odd:  # reading an exception's attributes may raise anything
+        if is_interrupt(odd):
+            raise
     return False

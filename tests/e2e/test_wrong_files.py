@@ -137,7 +137,8 @@ WRONG = {
         "error: eval.yml:1: dataset: row.jsonl does not exist\n"
         "  hint: did you mean rows.jsonl?\n"
         "eval.yml:3: trials: must be at least 1, not 0\n"
-        "eval.yml:4: pace: must be auto or an integer, 1 or more, not 'fast'\n",
+        "eval.yml:4: pace: must be auto or an integer, 1 or more, not 'fast'\n"
+        "  hint: for a rate: calls a second times their length, so 30 for 20 a second of 1.5 s each\n",
     ),
     "nat": (
         "eval:\n  general: {}\n",

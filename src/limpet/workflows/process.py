@@ -210,6 +210,8 @@ async def run_process(
         is_held_open = not process.stdout_ended.done()
         groups.end(group)
         await asyncio.wait({process.exited}, timeout=_KILLED_S)
+        process.close()
+        await asyncio.wait({process.closed}, timeout=_KILLED_S)
     except asyncio.CancelledError:
         groups.signal(group, signal.SIGTERM)
         await asyncio.wait({process.closed}, timeout=TERM_GRACE_S)

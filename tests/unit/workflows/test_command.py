@@ -23,6 +23,7 @@ import os
 import signal
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -61,6 +62,7 @@ async def opened(workflow, do):
         return await do(workflow)
     finally:
         await workflow.close()
+        await told_of_every_end()
 
 
 def output(workflow, **row):
@@ -101,6 +103,11 @@ async def until(condition):
     while not (value := condition()):  # noqa: ASYNC110 - other processes have no events
         await asyncio.sleep(0.01)
     return value
+
+
+async def told_of_every_end():
+    """Wait until the loop knows of each process that ended, or it warns when it is closed."""
+    await until(lambda: not any("waitpid" in thread.name for thread in threading.enumerate()))
 
 
 async def cancelled_after(workflow, condition):
@@ -326,6 +333,7 @@ def test_closing_ends_what_a_dropped_run_left_behind():
         await workflow.close()
         with pytest.raises(TransientError, match="SIGKILL"):
             await call
+        await told_of_every_end()
         return pids
 
     wait_for_the_end_of(asyncio.run(drop()))
@@ -342,6 +350,7 @@ def test_closing_ends_a_program_that_is_just_starting(turns):
         await workflow.close()
         with pytest.raises(TransientError, match="SIGKILL"):
             await call
+        await told_of_every_end()
 
     asyncio.run(close_early())
 

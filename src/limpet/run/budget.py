@@ -1,5 +1,6 @@
 """How much may a run spend, and what has it spent so far, in all its sessions?"""
 
+import json
 import math
 import os
 import zlib
@@ -8,8 +9,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-import orjson
 
 from limpet.arguments import as_amount, as_seconds, positive_number
 from limpet.errors import BudgetReachedError, JournalError
@@ -148,7 +147,9 @@ class Ledger:
     def write(self) -> None:
         """Write the numbers, so that they survive the process."""
         self._number += 1
-        content = orjson.dumps(self.numbers)
+        content = json.dumps(
+            self.numbers
+        ).encode()  # of any size: what a server reports is not ours
         line = b"%08x %s" % (zlib.crc32(content), content)
         os.pwrite(self._file, line.ljust(_SLOT - 1) + b"\n", self._number % 2 * _SLOT)
 
@@ -169,10 +170,11 @@ class Ledger:
     def close(self) -> None:
         """Write what is known at the end of a session."""
         self.bound = self.spent + self.reserved
-        with suppress(OSError):  # the disk is full: what was written last stays
+        with suppress(OSError):  # the disk is full, or the file was closed: what was written stays
             self.write()
             self.sync()
-        os.close(self._file)
+        with suppress(OSError):
+            os.close(self._file)
 
 
 def _add(total: Counter[str], amounts: Amounts, sign: int = 1) -> None:
@@ -208,7 +210,7 @@ def _slot(line: bytes) -> dict[str, Any] | None:
     checksum, _, content = line.rstrip().partition(b" ")
     try:
         if int(checksum, 16) == zlib.crc32(content):
-            numbers: dict[str, Any] = orjson.loads(content)
+            numbers: dict[str, Any] = json.loads(content)
             return numbers
     except ValueError:
         return None

@@ -79,12 +79,7 @@ def test_where_there_are_several_endpoints_pace_needs_one_by_name(tmp_path):
     assert len(running.result.items) == 40
 
 
-def test_a_budget_is_changed_by_what_is_put_there(tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        "limpet.run.executing.hand.no_budget", lambda changes: asked.append(changes) or "$40"
-    )
-
+def test_a_budget_is_set_and_changed(tmp_path):
     async def answer(question):
         await asyncio.to_thread(running.go.wait)
         return question
@@ -92,8 +87,8 @@ def test_a_budget_is_changed_by_what_is_put_there(tmp_path, monkeypatch):
     running = Running(tmp_path / "run", answer, many=2)
     until(lambda: (tmp_path / "run" / "workflow_output.jsonl").exists())
     time.sleep(0.3)
-    assert running.control.budget(cost=40) == "$40"
-    assert asked == [{"cost": "40"}]
+    assert running.control.budget(cost=40) == "$0.00 of $40.00"
+    assert running.control.budget(cost=50, calls="5k") == "$0.00 of $50.00; 0 calls of 5,000 calls"
     running.end()
 
 

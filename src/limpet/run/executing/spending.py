@@ -40,6 +40,8 @@ _SHARE, _TIMES = 0.95, 2
 _RECENT = 1000
 _BLOCK_CALLS, _BLOCK_SHARE = 16, 0.01
 """How much more is put on disk at once: so many calls, or this share of the cap."""
+_LARGEST = 2**62
+"""What a server reports may be any number."""
 _ONE: Amounts = {"calls": 1}
 _MOST_CAUSES = 5
 _MARGIN = 1.25
@@ -363,7 +365,7 @@ class Spending:
                     hint="add it under `prices`, and run again: finished results are kept",
                 )
             )
-        return {"calls": 1, "cost": math.ceil((cost or 0.0) * NANO), "tokens": tokens}
+        return {"calls": 1, "cost": _nano(cost or 0.0), "tokens": min(tokens, _LARGEST)}
 
     def most_of(self, most: Most) -> Amounts | None:
         """Return what a request can use at most; None: its model has no price."""
@@ -371,12 +373,17 @@ class Spending:
         cost = cost_of({most.model: counts}, {}, self._prices or {})
         if cost is None and "cost" in self._limits:
             return None
-        return {"cost": math.ceil((cost or 0.0) * NANO), "tokens": most.prompt + most.completion}
+        return {"cost": _nano(cost or 0.0), "tokens": most.prompt + most.completion}
 
     def _end(self, error: LimpetError) -> None:
         if not self.is_over:
             self.is_over = True
             self._stop(error)
+
+
+def _nano(cost: float) -> int:
+    """Return a cost in billionths."""
+    return math.ceil(min(cost * NANO, _LARGEST))
 
 
 # ---- What does one call spend? ------------------------------------------------------------------

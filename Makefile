@@ -67,6 +67,7 @@ bench: $(DEV_READY)  ## Run the benchmarks and print their tables
 	@$(BIN)/python benchmarks/engines.py --million
 	@$(BIN)/python benchmarks/engines.py --ray
 	@$(BIN)/python benchmarks/coverage.py
+	@$(BIN)/python benchmarks/forecast.py
 
 bench-pacing: $(LEAGUE_READY)  ## The league: the peers' own controllers beside ours, in an hour; goes on where it stopped
 	@$(LEAGUE)/bin/python benchmarks/league.py

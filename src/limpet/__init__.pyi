@@ -36,6 +36,7 @@ from limpet.executors import get_executor_on_sync_context as get_executor_on_syn
 from limpet.run.against import pairwise as pairwise
 from limpet.run.api import plan as plan
 from limpet.run.comparing.compare import compare as compare
+from limpet.run.control import control as control
 from limpet.run.evaluation_result import EvaluationResult as EvaluationResult
 from limpet.run.map import amap as amap
 from limpet.run.map import map as map  # noqa: A004 - it is one

@@ -6,6 +6,7 @@ raises `ValueError: concurrency=0: must be a whole number, 1 or more`.
 
 import inspect
 import math
+import re
 import signal
 from collections.abc import Callable, Mapping
 from numbers import Real
@@ -37,6 +38,25 @@ def number_from(least: float, /, **argument: Any) -> float:
 def positive_number(**argument: Any) -> float:
     """Return the argument if it is a finite number above 0."""
     return _number(argument, lambda value: value > 0, "must be a finite number above 0")
+
+
+_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([kMG])")
+_TIMES = {"k": 10**3, "M": 10**6, "G": 10**9}
+TIME_PATTERN = _TIME.pattern
+
+
+def as_seconds(value: Any) -> Any:
+    """Return the seconds of a time like `90s`, `2m` or `1h`; anything else as it is."""
+    time = _TIME.fullmatch(value) if isinstance(value, str) else None
+    return value if time is None else float(time[1]) * _SECONDS[time[2]]
+
+
+def as_amount(value: Any) -> Any:
+    """Return the number that is written as `5k`, `5M` or `5G`; anything else as it is."""
+    amount = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
+    return value if amount is None else float(amount[1]) * _TIMES[amount[2]]
 
 
 def share(**argument: Any) -> float:

@@ -7,11 +7,14 @@ LimpetError
 │   ├── InvalidReplyError  a model's reply cannot be used: truncated, refused, not as requested
 │   └── WorkerDiedError    the process that ran only this call died: it kills its worker
 ├── QuotaExhaustedError nothing will work until the account is topped up: stop, resume later
+├── BudgetReachedError  the run's own budget is used up: raise it, resume
 ├── EndpointDownError   no call has succeeded for a long time: stop, resume later
 ├── SetupError          every call would fail the same way: fix the setup, resume
 ├── FailFastError       the first calls all failed the same way: fix the cause, resume
 ├── CallCancelledError  this one call was cancelled on request
+│   └── ItemSkippedError  somebody said to leave this item out: the next session runs it
 ├── InterruptedRunError a signal stopped the run: run it again to continue
+├── RunPausedError      somebody paused the run: resume it, then run it again
 ├── ConfigError         a configuration file is invalid: fix it
 ├── DatasetError        a file or row of the dataset cannot be used: fix it, or skip it
 ├── ScoresError         scores cannot be summed up: fix them, or say more about them
@@ -116,6 +119,18 @@ class QuotaExhaustedError(LimpetError):
     """The account's quota is used up. This stops the run; finished results are kept."""
 
 
+class BudgetReachedError(LimpetError):
+    """The run's budget is used up. This stops the run; finished results are kept.
+
+    Attributes:
+        kind: What is used up: "cost", "tokens", "calls" or "time".
+        more: The limit that should be enough to finish; None: unknown.
+    """
+
+    kind: str = ""
+    more: float | None = None
+
+
 class EndpointDownError(LimpetError):
     """No call has succeeded for a long time. This stops the run; finished results are kept."""
 
@@ -142,6 +157,10 @@ class CallCancelledError(LimpetError):
     """One call was cancelled on request, by its index."""
 
 
+class ItemSkippedError(CallCancelledError):
+    """Somebody said to leave this item unrun. The next session runs it."""
+
+
 class InterruptedRunError(LimpetError):
     """A signal stopped the run before every input was done.
 
@@ -150,6 +169,10 @@ class InterruptedRunError(LimpetError):
     """
 
     signum: int | None = None
+
+
+class RunPausedError(LimpetError):
+    """Somebody paused the run, and it ended before it was resumed. Nothing was done."""
 
 
 class DatasetError(LimpetError):

@@ -110,3 +110,12 @@ def test_the_judge_s_eval_yml_is_that_of_init():
     shown = re.search(r"```yaml\n(.*?)```", JUDGE_PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
     made = (ROOT / "src/limpet/cli/first_judge/eval.yml").read_text(encoding="utf-8")
     assert {"name": "first", **yaml.safe_load(shown)} == yaml.safe_load(made)
+
+
+def test_the_page_on_what_it_will_cost_says_what_really_comes_out(tmp_path):
+    page = ROOT / "docs" / "how-to" / "what-will-it-cost.md"
+    make, *others = STEP.findall(page.read_text(encoding="utf-8"))
+    assert len(others) == 2
+    walk(make, tmp_path)
+    for step in others:
+        walk(step, tmp_path / "first")

@@ -149,9 +149,13 @@ def test_plan_says_what_would_be_done_and_does_nothing(tmp_path):
     make(tmp_path)
     done = run(tmp_path, "--plan")
     text = "20 items × 1 trial: 0 kept, 20 new → 20 calls of workflow, 20 of correct"
+    text += "\n20 calls; tokens, cost and time unknown: too few cells like those of workflow"
     assert (done.returncode, done.stdout, done.stderr) == (0, text + "\n", "")
     told = json.loads(run(tmp_path, "--plan", "--json").stdout)
     assert (told["text"], told["calls"]) == (text, 40)
+    unknown = dict.fromkeys(("tokens", "cost", "seconds", "from"))
+    calls_ = {"low": 20.0, "high": 20.0}
+    assert told["forecast"] == {"calls": calls_, "unseen": ["workflow"], **unknown}
     assert calls(tmp_path) == []
     assert not (tmp_path / "runs").exists()
 
@@ -172,11 +176,14 @@ def test_a_changed_workflow_asks_for_redo_or_keep(tmp_path):
     assert "the workflow changed after the answers of 101 of 101 items were made: `answer`" in (
         done.stderr
     )
-    assert (
-        "hint: --redo runs the workflow again: 101 calls of workflow, up to 101 of correct\n"
+    cells = "(from 101 cells of an earlier version in this run); tokens and cost unknown"
+    assert re.search(
+        "hint: --redo runs the workflow again: 101 calls of workflow, up to 101 of correct: "
+        rf"about 101 calls, [\d.–]+ s {re.escape(cells)}\n"
         "      --keep keeps the existing answers: no calls\n"
-        "      --set name=NEW keeps both, as two runs for limpet compare\n"
-    ) in done.stderr
+        "      --set name=NEW keeps both, as two runs for limpet compare\n",
+        done.stderr,
+    )
     assert len(calls(tmp_path)) == 101
     kept = run(tmp_path, "--keep")
     assert kept.returncode == 0

@@ -18,7 +18,7 @@ WRONG = {
         "dataset: rows.jsonl\nworkflw: app:answer\n",
         "error: eval.yml:2: unknown key 'workflw'\n"
         "\n"
-        "hint: did you mean 'workflow'?  (known here: name, dataset, models, workflow, run, trials, evaluators, matrix, pace, retry, timeout, engine, on_change, env_file, retry_failed, secrets, mask, fail_fast, stop_when, prices, output)\n",
+        "hint: did you mean 'workflow'?  (known here: name, dataset, models, workflow, run, trials, evaluators, matrix, pace, retry, timeout, engine, on_change, env_file, retry_failed, secrets, mask, fail_fast, stop_when, budget, stall, prices, output)\n",
     ),
     "no workflow": (
         "dataset: rows.jsonl\n",

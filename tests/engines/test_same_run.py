@@ -108,7 +108,7 @@ VIEWS = {
     "summary": lambda project, run: run.summary,
     "table": lambda project, run: run.to_dataframe().drop(columns="seconds").to_dict("records"),
     "groups": lambda project, run: run.by("note"),
-    "plan": lambda project, run: str(replace(run.plan, engine="")),  # it says the engine
+    "plan": lambda project, run: str(replace(run.plan, engine="", forecast=None)),  # of another run
     **{
         name: file(name)
         for name in ("workflow_output.jsonl", "length_output.jsonl", "several_output.jsonl",

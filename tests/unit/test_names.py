@@ -25,6 +25,7 @@ PUBLIC = [
     "amap",
     "load_run",
     "compare",
+    "control",
     "workflow",
     "evaluator",
     "Dataset",

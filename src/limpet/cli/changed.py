@@ -61,7 +61,7 @@ def _choices(redo: str, redone: Plan | None, keep: str, kept: Plan | None) -> li
     choices = [f"{redo} runs the workflow again", f"{keep} keeps the existing answers"]
     if redone is None or kept is None:
         return choices
-    return [f"{choices[0]}: {redone.cost}", f"{choices[1]}: {kept.cost}"]
+    return [f"{choices[0]}: {redone.price}", f"{choices[1]}: {kept.price}"]
 
 
 def can_ask() -> bool:

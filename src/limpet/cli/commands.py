@@ -146,6 +146,8 @@ def _init(**given: Any) -> int:
 @cli.command("run", cls=_TakesFile)
 @click.argument("file", type=_PATH, default=Path("eval.yml"))
 @click.option("--plan", "only_plan", is_flag=True, help="Show what would run, and stop.")
+@click.option("--rehearse", type=_COUNT, metavar="N",
+              help="Run and keep N rows drawn at random, and say what all would take.")
 @click.option("--redo", is_flag=True, help="Run the workflow again for every item.")
 @click.option("--redo-step", "redo_steps", multiple=True, metavar="NAME",
               help="Run this step again: workflow or an evaluator; may be repeated.")
@@ -159,6 +161,9 @@ def _init(**given: Any) -> int:
               help="Stop if the first items all fail the same way.  [default: fail-fast]")
 @click.option("--stop-when", "goals", multiple=True, metavar="NAME=VALUE",
               help="Stop when the 95% interval of a score is ± VALUE or less; may be repeated.")
+@click.option("--budget", multiple=True, metavar="KIND=AMOUNT",
+              help="Stop when all sessions have spent this: cost=20, tokens=5M, calls=5000, "
+                   "time=2h; may be repeated.")
 @click.option("--engine", metavar="ENGINE",
               help="Where your functions run: processes or ray. Overrides the file's engine.")
 @click.option("--limit", type=_COUNT, metavar="N",
@@ -453,6 +458,30 @@ def _rm(**given: Any) -> int:
     It asks first, and refuses a run that is running. Files that Limpet did not make are kept.
     """
     return _call("rm", given)
+
+
+@cli.command("ctl")
+@click.argument("run", shell_complete=_complete_run)
+@click.argument("order")
+@click.argument("words", nargs=-1, metavar="[ARG]...")
+@click.option("--endpoint", default="", metavar="NAME",
+              help="Whose pace changes, where there are several endpoints.")
+@_JSON
+def _ctl(**given: Any) -> int:
+    """Give an order to a run that is running, from another terminal.
+
+    \b
+    pause           start no more calls; those in flight end
+    resume          go on
+    stop            stop in good order; returns when everything is on disk
+    pace 20         keep 20 calls in flight; pace auto finds the limit
+    retry ID...     give up the calls of these items, and try again at once
+    skip ID...      leave these items unrun in this session
+    budget cost=40  change the budget
+
+    It returns when the order is done. Exits with 2 if nothing was changed.
+    """  # noqa: D301 - click keeps the lines of a paragraph after \b
+    return _call("ctl", given)
 
 
 @cli.command("pace")

@@ -16,7 +16,7 @@ from importlib import import_module
 import click
 
 from limpet.cli.shown_command import this_command
-from limpet.errors import DiskFullError, LimpetError
+from limpet.errors import BudgetReachedError, DiskFullError, LimpetError, RunPausedError
 from limpet.secrets.masking import by_environment
 from limpet.text import harmless, text_of
 
@@ -62,7 +62,8 @@ def _say_what_happened(error: BaseException) -> tuple[int, str | None, str | Non
             _say_users_traceback(error)
             message = str(error) if error.__cause__ is None else _masked(str(error))
             hint = error.hint
-            code = STOPPED if isinstance(error, DiskFullError) else USAGE
+            is_stop = isinstance(error, (BudgetReachedError, DiskFullError, RunPausedError))
+            code = STOPPED if is_stop else USAGE
         case OSError() if error.errno == errno.EIO or (
             error.filename is None and error.errno in _UNWRITABLE
         ):

@@ -49,7 +49,7 @@ from limpet.text import one_line, text_of
 # passed on. If this process is killed, the child stops as after SIGTERM.
 
 T = TypeVar("T")
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class ChildKilledError(Exception):
@@ -113,7 +113,7 @@ def _end_with_parent(held: int) -> None:
 def _passing_signals_to(pid: int) -> Iterator[None]:
     def pass_on(signum: int, _: FrameType | None) -> None:
         # Ctrl-C on a terminal reaches the child as well: twice would mean "stop now".
-        if signum == signal.SIGTERM or not _has_terminal():
+        if signum in (signal.SIGTERM, signal.SIGUSR1) or not _has_terminal():
             with suppress(ProcessLookupError):
                 os.kill(pid, signum)
 

@@ -3,13 +3,15 @@
 import gc
 import json
 import math
+import signal
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import click
@@ -36,16 +38,20 @@ from limpet.cli.run_flags import (
     read_against,
     read_floors,
 )
-from limpet.cli.shown_command import shown_path
+from limpet.cli.shown_command import shown_path, this_command
 from limpet.config.configuration import Configuration
 from limpet.config.matrix import Variant
 from limpet.datasets.selection import Selection
-from limpet.errors import FunctionChangedError, LimpetError
+from limpet.errors import FunctionChangedError, LimpetError, RunPausedError
+from limpet.journal.layout import layout_at
 from limpet.report.tables import put
 from limpet.report.terminal import busy, log_to_stderr, say, stderr_console, stdout_for_data
-from limpet.report.views import EventView, LineView, LiveView, TalkingView, View
+from limpet.report.views import EventView, LineView, LiveView, TalkingView, View, as_event
 from limpet.run.api import Arguments, evaluate_prepared, plan_prepared
+from limpet.run.budget import as_budget, left_for
+from limpet.run.control import control
 from limpet.run.evaluation_result import EvaluationResult
+from limpet.run.executing.standing import where_calls_stand
 from limpet.run.options import Redo, RunOptions
 from limpet.run.planning.plan import Plan
 from limpet.run.planning.redo import forced
@@ -98,7 +104,7 @@ def command(
             write_variants(runs[0].config.run.parent, matrix)
             endings = run_variants(
                 [
-                    (variant, partial(_run_or_ask, run, flags))
+                    (variant, partial(_run_within, runs, run, flags))
                     for variant, run in zip(variants, runs, strict=True)
                     if variant is not None
                 ],
@@ -125,7 +131,8 @@ class _Ready(NamedTuple):
 
 
 def _ready(made_by: MadeBy, flags: RunFlags) -> _Ready:
-    continues = flags.keep or flags.forces or flags.limit is not None
+    is_part = flags.limit is not None or flags.rehearse is not None
+    continues = flags.keep or flags.forces or is_part
     config = made_by.read(continue_run=continues)
     prepared = _prepare(config, flags)
     least = read_floors(flags.floors, list(prepared.evaluators))
@@ -134,6 +141,7 @@ def _ready(made_by: MadeBy, flags: RunFlags) -> _Ready:
     prepared = replace(
         prepared.with_options(flags.options_for(prepared)),
         limit=flags.limit,
+        rehearse=flags.rehearse,
         made_by=made_by._replace(file=config.path).record(config.run),
         resumes_redos=not flags.keep,
     )
@@ -153,6 +161,16 @@ def _run_or_ask(
     view = new_view()
     try:
         return _run(config, prepared, view, run.floors, flags.against, here), view
+    except RunPausedError as paused:
+        path = shown_path(config.run, here)
+        paused.hint = f"limpet ctl {path} resume && {this_command()}"
+        if flags.quiet or flags.as_json or config.shares_run or not can_ask():
+            raise
+        say(str(paused), "yellow")
+        if not click.confirm("go on?", default=True, err=True):
+            raise
+        control(config.run).resume()
+        return _run_or_ask(run, flags, new_view, here)
     except FunctionChangedError as changed:
         kept = _plan_with(config, prepared, {"on_change": "keep"})
         again = _plan_with(config, prepared, {"redo": Redo(("workflow", *flags.redo_steps))})
@@ -164,6 +182,17 @@ def _run_or_ask(
     view = new_view()
     prepared = prepared.with_options({"on_change": answer})
     return _run(config, prepared, view, run.floors, flags.against, here), view
+
+
+def _run_within(
+    runs: Sequence[_Ready], run: _Ready, flags: RunFlags, new_view: Callable[[], View], here: Path
+) -> tuple[Ended, View]:
+    """Run a variant within what the others leave of their budget."""
+    if budget := as_budget(run.prepared.options.get("budget")):
+        others = [layout_at(other.config.run).spent for other in runs if other is not run]
+        budget = left_for(budget, others)
+        run = run._replace(prepared=run.prepared.with_options({"budget": budget}))
+    return _run_or_ask(run, flags, new_view, here)
 
 
 def _check_forced(prepared: Arguments, redo: Redo) -> None:
@@ -211,11 +240,17 @@ def _plan_with(config: Configuration, prepared: Arguments, options: RunOptions) 
     return None
 
 
+def _rest(config: Configuration, prepared: Arguments) -> Plan | None:
+    """Return the plan of what a rehearsal left; None if it cannot be made."""
+    with suppress(LimpetError):
+        return _plan(config, prepared)
+    return None
+
+
 def _put_plan(plan: Plan, file: Path, variant: Variant | None, *, as_json: bool) -> None:
     if as_json:
         named = {} if variant is None else {"variant": variant.name}
-        facts = {"text": str(plan), "calls": plan.calls, "plan": asdict(plan)}
-        click.echo(json.dumps({"event": "planned"} | named | facts))
+        click.echo(json.dumps({"event": "planned"} | named | as_event(plan)))
         return
     if variant is not None:
         put(Text(harmless(f"{variant.name}:"), style="bold"))
@@ -232,6 +267,7 @@ def _run(
     here: Path,
 ) -> Ended:
     began = time.monotonic()
+    to_plan = None if prepared.rehearse is None else replace(prepared, rehearse=None)
     # By default Python collects garbage after 700 new objects: a quarter of the time of a run
     # with a thousand calls in flight. This process is ours, so we may collect less often.
     gc.set_threshold(10_000, 10, 10)
@@ -251,9 +287,9 @@ def _run(
             return is_finished
 
         prepared = replace(prepared, on_end=finish)
-    with log_to_stderr(), view:
+    with log_to_stderr(), view, _telling_where_calls_stand():
         result = evaluate_prepared(prepared)
-        code, why = ending_of(result, floors)
+        code, why = ending_of(result, floors, rehearsed=to_plan is not None)
         if not is_finished:
             code = max(code, FAILED)
             why = why or "the results are on disk, but a later step failed: see above"
@@ -263,15 +299,36 @@ def _run(
             compared = module.compared_with(against, result.run or str(config.run))
             code = compared.code if code == DONE or compared.code == USAGE else code
             why = why if isinstance(view, TalkingView) else why or compared.why
+        rest = None if to_plan is None or code >= STOPPED else _rest(config, to_plan)
         if isinstance(view, EventView):
+            if rest is not None:
+                view.say("rehearsed", **as_event(rest))
             if compared is not None:
                 view.say("compared", **compared.data())
             view.say("ended", exit_code=code, why=why, run=result.run, summary=result.summary)
     run = shown_path(Path(result.run or config.run), here)
-    following = next_steps(result, run, code)
-    if code == DONE:
+    following = next_steps(result, run, code, rest)
+    if code == DONE and rest is None:
         following += config.next_steps(shown_path(config.path, here), run)
-    return Ended(result, code, why, time.monotonic() - began, following, compared)
+    return Ended(result, code, why, time.monotonic() - began, following, compared, rest)
+
+
+@contextmanager
+def _telling_where_calls_stand() -> Iterator[None]:
+    """Print where every call in flight stands when SIGUSR1 arrives."""
+    if (signum := getattr(signal, "SIGUSR1", None)) is None:
+        yield
+        return
+
+    def tell(_: int, __: FrameType | None) -> None:
+        for line in where_calls_stand():
+            say(line, wrap=False)
+
+    before = signal.signal(signum, tell)
+    try:
+        yield
+    finally:
+        signal.signal(signum, before)
 
 
 def _warn(line: str) -> None:

@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from limpet.cli.error_exit import DONE, FAILED, STOPPED, say_error
 from limpet.cli.run_flags import Floor
-from limpet.cli.shown_command import MASK, command_for_more, command_to_resume
-from limpet.errors import FailFastError, InterruptedRunError, JournalError
+from limpet.cli.shown_command import (
+    MASK,
+    command_for_more,
+    command_of_all,
+    command_to_resume,
+)
+from limpet.errors import BudgetReachedError, FailFastError, InterruptedRunError, JournalError
 from limpet.report.summary import remarks, summary_table
 from limpet.report.tables import put
 from limpet.report.terminal import say, stderr_console
 from limpet.report.views import EventView, TalkingView, View, reason_words
+from limpet.run.budget import rounded_up
 from limpet.run.evaluation_result import EvaluationResult
+from limpet.run.planning.plan import Plan
 from limpet.run.results.score_words import mean, scores_of
 from limpet.text import count, one_line
 
@@ -21,8 +28,10 @@ if TYPE_CHECKING:
     from limpet.cli.compare import Compared
 
 
-def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, str]:
-    """Return the exit code of a run, and why it is not 0."""
+def ending_of(
+    result: EvaluationResult, floors: Sequence[Floor], *, rehearsed: bool = False
+) -> tuple[int, str]:
+    """Return the exit code of a run, and why it is not 0; a rehearsal may leave items."""
     steps = _steps(result)
     reason = result.stop_reason
     unfinished = not _is_enough(result) and any(
@@ -36,7 +45,7 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
     under = [text for floor in floors if (text := _under(result, floor))]
     if under:
         return FAILED, "; ".join(under)
-    if unfinished or any(step["failed"] or "redo" in step for step in steps):
+    if (unfinished and not rehearsed) or any(step["failed"] or "redo" in step for step in steps):
         return FAILED, ""
     return DONE, ""
 
@@ -79,9 +88,14 @@ def _under(result: EvaluationResult, floor: Floor) -> str | None:
     return too_high if value > floor.least else None
 
 
-def next_steps(result: EvaluationResult, run: str, code: int) -> list[str]:
+def next_steps(
+    result: EvaluationResult, run: str, code: int, rest: Plan | None = None
+) -> list[str]:
     """Return what to do next, a line each; the most useful last."""
     again = command_to_resume()
+    reason = result.stop_reason
+    if isinstance(reason, BudgetReachedError) and reason.more is not None:
+        again = command_to_resume(budget=f"{reason.kind}={rounded_up(reason.kind, reason.more)}")
     # Unchanged, the command would send the mask instead of the secret.
     fill = " (replace … with your secret)" if MASK in again else ""
     cancel: list[str] = []
@@ -92,6 +106,8 @@ def next_steps(result: EvaluationResult, run: str, code: int) -> list[str]:
     if cancel or any(step["failed"] for step in _steps(result)):
         retry = again.replace(" --no-retry-failed", "")
         return [f"see why: limpet show {run} --failed", *cancel, f"try again{fill}: {retry}"]
+    if rest is not None and rest.calls:
+        return [f"see the results: limpet show {run}", f"run the rest{fill}: {command_of_all()}"]
     if _is_enough(result):
         more = command_for_more()
         return [f"see the results: limpet show {run}", f"run the other items, too{fill}: {more}"]
@@ -119,6 +135,7 @@ class Ended(NamedTuple):
         seconds: How long it took.
         next: What to do next, a line each.
         compared: The comparison with `--against`; None: there is none.
+        rest: After a rehearsal, what is left to do; None: it was none.
     """
 
     result: EvaluationResult
@@ -127,6 +144,7 @@ class Ended(NamedTuple):
     seconds: float
     next: list[str]
     compared: "Compared | None" = None
+    rest: Plan | None = None
 
 
 def say_ended(ended: Ended, view: View) -> None:
@@ -153,12 +171,20 @@ def say_ended(ended: Ended, view: View) -> None:
 def say_why(ended: Ended, view: View) -> None:
     """Print why the exit code is not 0."""
     reason = ended.result.stop_reason
+    if ended.rest is not None and isinstance(view, TalkingView):
+        say(rest_words(ended.result, ended.rest))
     if isinstance(reason, FailFastError):
         say_error(str(reason), _fail_fast_hint(reason))
     elif ended.why and isinstance(view, TalkingView):
         say(ended.why, "yellow")
     elif ended.why:
         say_error(ended.why, None)
+
+
+def rest_words(result: EvaluationResult, rest: Plan) -> str:
+    """Return what is left to do after a rehearsal, and what it will take."""
+    rehearsed = f"rehearsed {count(result.plan.items, 'item')}"
+    return f"{rehearsed}; the rest: {rest.price}" if rest.calls else f"{rehearsed}; that was all"
 
 
 def _fail_fast_hint(reason: FailFastError) -> str:

@@ -10,6 +10,7 @@ import click
 from limpet.cli.error_exit import named_number
 from limpet.engines.spec import ENGINES
 from limpet.run.api import Arguments
+from limpet.run.budget import as_budget
 from limpet.run.options import RunOptions
 from limpet.run.results.score_words import ScoreName, split_name
 from limpet.text import did_you_mean, nearest, one_line
@@ -28,7 +29,9 @@ class RunFlags(NamedTuple):
     retry_failed: bool | None
     fail_fast: bool | None
     goals: tuple[str, ...]
+    budget: tuple[str, ...]
     limit: int | None
+    rehearse: int | None
     floors: tuple[str, ...]
     engine: str | None
     quiet: bool
@@ -50,6 +53,11 @@ class RunFlags(NamedTuple):
             options["fail_fast"] = self.fail_fast
         if self.goals:
             options["stop_when"] = _read_goals(self.goals, list(prepared.evaluators))
+        if self.budget:
+            options["budget"] = {
+                **(prepared.options.get("budget") or {}),
+                **read_budget(self.budget),
+            }
         if self.engine is not None:
             options["engine"] = self.engine
         return options
@@ -79,6 +87,15 @@ def _read_goals(values: Sequence[str], evaluators: Collection[str]) -> dict[str,
             raise click.UsageError(f"--stop-when {text}: the half-width must be above 0")
         goals[str(name)] = half_width
     return goals
+
+
+def read_budget(values: Sequence[str]) -> dict[str, float]:
+    """Read `--budget`: `cost=20`, or several limits with commas between them."""
+    pairs = [pair.partition("=")[::2] for text in values for pair in text.split(",")]
+    try:
+        return as_budget({kind.strip(): amount.strip() for kind, amount in pairs})
+    except (TypeError, ValueError) as error:
+        raise click.UsageError(f"--budget {' '.join(values)}: {error}") from error
 
 
 def _read_score(
@@ -116,6 +133,11 @@ def check_flags(flags: RunFlags, *, redo: bool) -> None:
     """Refuse an unknown engine, and flags that exclude each other."""
     if flags.quiet and flags.as_json:
         raise click.UsageError("--quiet and --json cannot be combined")
+    if flags.rehearse is not None:
+        if flags.against is not None or flags.floors:
+            raise click.UsageError("--rehearse runs a few items: nothing is decided by them")
+        if flags.goals:
+            raise click.UsageError("--rehearse runs all its items, --stop-when perhaps fewer")
     if redo and flags.keep:
         raise click.UsageError("--redo and --keep cannot be combined")
     if redo and flags.redo_items:

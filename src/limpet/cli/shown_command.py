@@ -26,12 +26,12 @@ def this_command() -> str:
     return _shown_command(sys.argv[1:])
 
 
-def command_to_resume() -> str:
-    """Return the command that resumes a run, without secrets.
+def command_to_resume(budget: str = "") -> str:
+    """Return the command that resumes a run, without secrets; `budget`: a larger one.
 
     The run records what to run again: the flags would repeat what is already done.
     """
-    return _shown_command(without_redo(sys.argv[1:]))
+    return _shown_command([*without_redo(sys.argv[1:]), *(["--budget", budget] if budget else [])])
 
 
 def command_for_more() -> str:
@@ -40,6 +40,11 @@ def command_for_more() -> str:
     kept = _without(arguments, {"--stop-when": 1})
     is_of_file = len(kept) == len(arguments)
     return _shown_command([*kept, "--set", "stop_when=null"] if is_of_file else kept)
+
+
+def command_of_all() -> str:
+    """Return the command that was rehearsed, without secrets."""
+    return _shown_command(_without(sys.argv[1:], {"--rehearse": 1}))
 
 
 def shown_path(path: Path, here: Path) -> str:

@@ -4,7 +4,6 @@ These are the long forms; `overrides` expands the short ones. `checking` turns t
 Pydantic into plain messages.
 """
 
-import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -23,11 +22,13 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from limpet.arguments import TIME_PATTERN, as_seconds
 from limpet.config.environment import Substituted, typed
 from limpet.config.imports import checked_reference
 from limpet.datasets.csv_files import flaw_of_delimiter, flaw_of_encoding
 from limpet.engines.spec import as_engine
 from limpet.fingerprints.steps import flaw_of_variable
+from limpet.run.budget import as_budget
 from limpet.secrets.known import flaw_of_declared
 from limpet.shapes import Scale
 from limpet.transport.address import flaw_of_header
@@ -35,8 +36,6 @@ from limpet.transport.address import flaw_of_header
 VARIABLE = {"type": "string", "pattern": r"\$\{", "description": "${NAME} or ${NAME:-default}"}
 _MOST = 10**9
 _LONGEST_NAME = 200
-_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m|h)")
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 
 
 class _OrVariable:
@@ -79,9 +78,7 @@ def _flaw_of_path(path: str) -> str | None:
 
 
 def _seconds(value: Any) -> Any:
-    given = typed(value)
-    time = _TIME.fullmatch(given) if isinstance(given, str) else None
-    return given if time is None else float(time[1]) * _SECONDS[time[2]]
+    return as_seconds(typed(value))
 
 
 def _without(flaw_of: Callable[[str], str | None], kind: str = "must") -> AfterValidator:
@@ -139,6 +136,17 @@ def _engine(value: Any) -> Any:
     return given
 
 
+def _budget(value: Any) -> Any:
+    try:
+        given = {key: typed(amount) for key, amount in value.items()}
+    except AttributeError:
+        given = typed(value)
+    try:
+        return as_budget(given)
+    except (TypeError, ValueError) as error:
+        raise PydanticCustomError("flaw", "{flaw}", {"flaw": str(error)}) from None
+
+
 Text = Annotated[str, Field(pattern=r"\S")]
 Delimiter = Annotated[str, _without(flaw_of_delimiter)]
 Encoding = Annotated[Text, _without(flaw_of_encoding)]
@@ -159,6 +167,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), _OrVariable()]
 OnBadRow = Annotated[Literal["raise", "skip"], _OrVariable()]
 Durability = Annotated[Literal["sync", "flush"], _OrVariable()]
 ReplyMode = Annotated[Literal["auto", "schema", "tool", "text", "decision"], _OrVariable()]
+OnStall = Annotated[Literal["wait", "retry", "fail"], _OrVariable()]
 OnChange = Annotated[Literal["redo", "keep"], _OrVariable()]
 Secrets = Annotated[
     list[Annotated[str, _without(flaw_of_declared)]],
@@ -202,7 +211,13 @@ Concurrency = Annotated[
     _OrVariable(),
     Must("must be auto or an integer, 1 or more", FOR_A_RATE),
 ]
-_TIME_TEXT = {"type": "string", "pattern": rf"^{_TIME.pattern}$|\$\{{"}
+_AMOUNT = {"type": ["number", "string"]}
+BudgetOf = Annotated[
+    Any,
+    PlainValidator(_budget),
+    WithJsonSchema(_mapping_of(cost=_AMOUNT, tokens=_AMOUNT, calls=_AMOUNT, time=_AMOUNT)),
+]
+_TIME_TEXT = {"type": "string", "pattern": rf"^{TIME_PATTERN}$|\$\{{"}
 Wait = Annotated[
     float,
     Field(ge=0, allow_inf_nan=False),
@@ -452,6 +467,13 @@ class NatOutputSection(Section):
     trace_filter: list[str] | None = _key("Types or kinds of trace events to write.")
 
 
+class StallSection(Section):
+    """What to do with a call far beyond its step's usual time."""
+
+    after: Seconds | None = _key("The age of such a call; default: 30 s, or 4 times the p99.")
+    do: OnStall | None = _key("wait; retry: ask again, the first answer counts; or fail.")
+
+
 class OutputSection(Section):
     """What is written at the end, besides the results."""
 
@@ -498,6 +520,10 @@ class EvalFile(Section):
     stop_when: dict[str, Positive] | None = _key(
         "Stop when the 95% interval of a score is this narrow: {correct: 0.02} for ± 0.02."
     )
+    budget: BudgetOf | None = _key(
+        "Stop when all sessions have spent this: {cost: 20, tokens: 5M, calls: 5000, time: 2h}."
+    )
+    stall: StallSection = _section(StallSection, "Calls far beyond their step's usual time.")
     prices: dict[str, PriceSection] | None = _key(
         "What a million tokens cost, by model; * for all others."
     )

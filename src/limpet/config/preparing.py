@@ -287,12 +287,14 @@ def _shown(reference: str) -> str:
 def options_of(content: EvalFile) -> RunOptions:
     """Return the options, by their names in `evaluate`."""
     options = content.given(
-        "timeout", "on_change", "retry_failed", "mask", "fail_fast", "stop_when", "engine"
+        "timeout", "on_change", "retry_failed", "mask", "fail_fast", "stop_when", "budget", "engine"
     )
     if content.prices is not None:
         options["prices"] = {
             model: price.model_dump(exclude_none=True) for model, price in content.prices.items()
         }
+    if stall := content.stall.given():
+        options["stall"] = stall
     if pace := content.pace.given():
         options["pace"] = Pace(**pace)
     retry = content.retry.given("max_retries", "max_timeouts")

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 from limpet.datasets.columns import check_column
@@ -98,18 +99,25 @@ class Selection:
         sample: How many to sample by `seed`; None: all.
         limit: How many of these to take from the start; None: all.
         seed: The seed of the sample.
+        rehearse: How many of those to draw by `seed`; None: all.
     """
 
     sample: int | None = None
     limit: int | None = None
     seed: int = 0
+    rehearse: int | None = None
 
     def positions(self, items: Sequence[Item]) -> Sequence[int]:
         """Return the positions of the selected items, in dataset order."""
         positions: Sequence[int] = range(len(items))
         if self.sample is not None and self.sample < len(items):
             positions = sorted(_ranked(items, self.seed)[: self.sample])
-        return positions[: self.limit]
+        positions = positions[: self.limit]
+        if self.rehearse is None or self.rehearse >= len(positions):
+            return positions
+        among = set(positions)
+        drawn = (position for position in _ranked(items, self.seed) if position in among)
+        return sorted(islice(drawn, self.rehearse))
 
 
 def choose(items: PackedItems, selection: Selection, *, shuffle: bool) -> PackedItems:

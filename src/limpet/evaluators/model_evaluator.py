@@ -169,6 +169,11 @@ class ModelEvaluator(CodeStep, Evaluator):
         """The names of its models, as requested."""
         return [model_name(model) for model in self._asked.models]
 
+    @property
+    def reserves(self) -> bool:
+        """Whether each of its requests reserves what it may use."""
+        return all(model.reserves for model in self._asked.models)
+
     # ---- what it depends on ---------------------------------------------------------------------
 
     @property

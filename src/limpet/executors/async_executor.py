@@ -35,12 +35,20 @@ from limpet.arguments import (
     signal_or_none,
     whole_number_from,
 )
-from limpet.executors.details import UNSET, ExecutionDetails, Finished, InputT, OutputT, Unset
+from limpet.executors.details import (
+    UNSET,
+    Attempt,
+    ExecutionDetails,
+    Finished,
+    InputT,
+    OutputT,
+    Unset,
+)
 from limpet.executors.dispatch import STOP_GRACE_S, Dispatch
 from limpet.executors.inputs import NO_SINK, InputSource, OrderedResults, Sink, open_inputs
 from limpet.executors.interrupts import on_signal
 from limpet.executors.loops import is_nest_patched, run_here, run_in_thread, running_loop
-from limpet.executors.options import CostOf, Settings, SlowStart
+from limpet.executors.options import CostOf, Orders, Settings, SlowStart
 from limpet.executors.progress import Hooks, OnAttempt, OnComplete, ProgressReporter
 from limpet.executors.retry import Backoff, Classify, RetryRules
 from limpet.pacing.aimd import ConcurrencyController
@@ -159,9 +167,9 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         self.quiet = False  # a step of a run: the run reports failures, by their items
         self.mask: Mask | None = None  # further secrets that messages must not show
         self._settings = self._make_settings()
-        self._latest = Dispatch(
-            self._settings, InputSource(()), NO_SINK, ProgressReporter(None, 0)
-        )  # idle
+        self.orders = Orders()
+        idle = ProgressReporter(None, 0)
+        self._latest = Dispatch(self._settings, InputSource(()), NO_SINK, idle, self.orders)
 
     def _make_settings(self) -> Settings:
         limit = self.max_concurrency if self.concurrency == "auto" else self.concurrency
@@ -287,16 +295,34 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         """
         return self._latest.in_progress()
 
-    def cancel(self, index: int) -> bool:
+    def cancel(self, index: int, error: Exception | None = None) -> bool:
         """Fail one input of the latest run, whether it is running, waiting or ready to run.
 
-        It ends FAILED with a `CallCancelledError` and is not retried. The run continues, even
-        with `exit_on_error`. Call this on the run's event loop.
+        It ends FAILED with `error`, by default a `CallCancelledError`, and is not retried. The run
+        continues, even with `exit_on_error`. Call this on the run's event loop.
 
         Returns:
             Whether the input was running, waiting or ready.
         """
-        return self._latest.cancel(index)
+        return self._latest.cancel(index, error)
+
+    def retry(self, index: int) -> bool:
+        """Try one input of the latest run again now, whether it is running, waiting or ready.
+
+        It keeps the retries that it has. Call this on the run's event loop.
+
+        Returns:
+            Whether the input was running, waiting or ready.
+        """
+        return self._latest.retry(index)
+
+    def inputs_in_progress(self) -> dict[int, Any]:
+        """Return the inputs of the latest run that are running, waiting or ready, by index."""
+        return {state.index: state.input for state in self._latest.states()}
+
+    def attempts(self) -> list[Attempt]:
+        """Return the running attempts of the latest run, oldest first."""
+        return list(self._latest.flight.attempts.values())
 
     def start_slowly(self, most: int, retried: int, seconds: float) -> None:
         """Start each run with a few calls, to see whether the function works at all.
@@ -311,13 +337,20 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         """End a slow start: the function works. Call this on the run's event loop."""
         self._latest.full_speed()
 
-    def pause(self) -> None:
-        """Start no more calls until `resume`. Call this on the run's event loop."""
-        self._latest.pause(paused=True)
+    def pause(self, why: str = "") -> None:
+        """Start no more calls until `resume` with the same reason. Call this on the run's loop."""
+        self.orders.pauses.add(why)
+        self._latest.paused()
 
-    def resume(self) -> None:
-        """Continue after `pause`."""
-        self._latest.pause(paused=False)
+    def resume(self, why: str = "") -> None:
+        """Continue after `pause`, unless it is paused for another reason, too."""
+        self.orders.pauses.discard(why)
+        self._latest.reordered()
+
+    def set_concurrency(self, most: int) -> None:
+        """Change how many calls may be in flight. Call this on the run's event loop."""
+        self.orders.concurrency = most
+        self._latest.reordered()
 
     def interrupt(self) -> None:
         """Stop the latest run as its signal would. Safe in any thread or signal handler."""
@@ -330,6 +363,11 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         called again, the shorter grace applies. Call this on the run's event loop.
         """
         self._latest.stop(reason, grace_s)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the latest run has ended."""
+        return self._latest.has_ended
 
     @property
     def stop_reason(self) -> Exception | None:
@@ -347,7 +385,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         progress = ProgressReporter(
             self.tqdm_bar_format, inputs.total, quiet=self.quiet, mask=self.mask
         )
-        self._latest = Dispatch(self._settings, inputs, sink, progress)
+        self._latest = Dispatch(self._settings, inputs, sink, progress, self.orders)
         return self._latest
 
     def _ordered(self, inputs: Any) -> tuple[Dispatch, OrderedResults[OutputT]]:

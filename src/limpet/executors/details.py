@@ -89,7 +89,10 @@ class Cancelled(Enum):
 
     TIMEOUT = "timeout"
     REQUEST = "request"
+    AGAIN = "again"
     STOP = "stop"
+    IN_VAIN = "in vain"
+    """It was waiting to make a call that will not be made."""
 
 
 class InputState:

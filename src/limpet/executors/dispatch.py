@@ -29,7 +29,7 @@ from limpet.executors.details import Attempt, Cancelled, Finished, InputState
 from limpet.executors.flight import CANCEL_GRACE_S, Flight
 from limpet.executors.gate import PacerGate, RetryQueue
 from limpet.executors.inputs import NO_SINK, NOTHING, InputSource, Sink
-from limpet.executors.options import FirstCalls, Settings
+from limpet.executors.options import FirstCalls, Orders, Settings
 from limpet.executors.progress import HookRunner, ProgressReporter
 from limpet.executors.settlement import Action, Decision, Settlement
 from limpet.pacing.pacer import Ticket
@@ -53,7 +53,12 @@ class Dispatch:
     ended: asyncio.Future[None]
 
     def __init__(
-        self, settings: Settings, inputs: InputSource, sink: Sink, progress: ProgressReporter
+        self,
+        settings: Settings,
+        inputs: InputSource,
+        sink: Sink,
+        progress: ProgressReporter,
+        orders: Orders,
     ) -> None:
         self.stop_reason: Exception | None = None
         self.flight = Flight(
@@ -68,8 +73,8 @@ class Dispatch:
         self._settlement = Settlement(settings, progress, lambda: not inputs.exhausted)
         self._queue = RetryQueue(self.pump)
         self._taken = 0
-        self._most_held = 5 * settings.concurrency
-        self._stopping = self._paused = False
+        self._orders = orders
+        self._stopping = False
         self._first_calls = FirstCalls(settings.slow_start, self.pump)
         self._stop_timer: Countdown | None = None
         self._stop_by = math.inf
@@ -135,24 +140,52 @@ class Dispatch:
         if self._inputs.error is not None:
             raise self._inputs.error
 
-    def cancel(self, index: int) -> bool:
+    def cancel(self, index: int, error: Exception | None = None) -> bool:
         """Fail one input that is in flight, waiting or ready. Returns whether it was."""
-        if self.flight.cancel(index, Cancelled.REQUEST):
+        error = error or settlement.cancelled_on_request(index)
+        if self.flight.cancel(index, Cancelled.REQUEST, error):
             return True
         state = self._queue.remove(index) or self._gate.remove(index)
         if state is None:
             return False
-        error = settlement.cancelled_on_request(index)
-        state.details.log_exception(error)
-        self._carry_out(state, Decision(Action.FAIL, error, on_request=True))
+        self._refuse(state, error)
         self.pump()
         return True
 
-    def pause(self, *, paused: bool) -> None:
-        """Start no more calls, or continue. Calls in flight are not affected."""
-        self._paused = paused
-        if not paused:
-            self._pump_soon()
+    def _refuse(self, state: InputState, error: Exception) -> None:
+        state.details.log_exception(error)
+        self._carry_out(state, Decision(Action.FAIL, error, on_request=True))
+
+    def retry(self, index: int) -> bool:
+        """Try one input again that is in flight, waiting or ready. Returns whether it was."""
+        if self.flight.cancel(index, Cancelled.AGAIN, settlement.cancelled_on_request(index)):
+            return True
+        state = self._queue.remove(index) or self._gate.remove(index)
+        if state is not None:
+            self._queue.put(state)
+            self.pump()
+        return state is not None
+
+    def paused(self) -> None:
+        """Put the input that waits for its ticket back. Calls in flight are not affected."""
+        if (waiting := self._gate.waiting) is not None:
+            self._gate.close()
+            self._queue.put(waiting)
+
+    def reordered(self) -> None:
+        """Start what may start now that the orders have changed."""
+        self._pump_soon()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it began and ended."""
+        return self._loop is not None and self.ended.done()
+
+    def states(self) -> list[InputState]:
+        """Return the inputs that were taken and are not done."""
+        waiting = [] if self._gate.waiting is None else [self._gate.waiting]
+        flying = (attempt.state for attempt in self.flight.attempts.values())
+        return [*flying, *waiting, *self._queue.states()]
 
     def stop(self, reason: Exception, grace_s: float = STOP_GRACE_S) -> None:
         """Stop for a reason from outside the calls."""
@@ -193,7 +226,7 @@ class Dispatch:
         return at_hooks or len(self._queue) > 0 or self._gate.waiting is not None
 
     def _start_ready(self) -> None:
-        while not (self._stopping or self._paused or self._gate.waiting):
+        while not (self._stopping or self._orders.pauses or self._gate.waiting):
             if len(self.flight.attempts) >= self._target():
                 return
             # A retry, a new input, or an input that was put last.
@@ -207,7 +240,8 @@ class Dispatch:
 
     def _target(self) -> int:
         controller = self._settings.controller
-        return self._settings.concurrency if controller is None else controller.target_concurrency
+        most = self._orders.concurrency or self._settings.concurrency
+        return most if controller is None else controller.target_concurrency
 
     def _start(self, state: InputState, ticket: Ticket | None) -> None:
         attempt = self.flight.start(state, ticket)
@@ -232,7 +266,7 @@ class Dispatch:
     def _has_room(self) -> bool:
         waiting = min(len(self._queue), MOST_WAITING) if self._settings.pacer else 0
         held = self.in_progress() - waiting + self._inputs.fetched + self._sink.backlog()
-        return held < self._most_held
+        return held < 5 * (self._orders.concurrency or self._settings.concurrency)
 
     def in_progress(self) -> int:
         """Return how many inputs were taken and are not done, without those of the second pass."""
@@ -253,15 +287,16 @@ class Dispatch:
         limits = self._first_calls.limits
         if limits and not (self._first_calls.may_take(self.in_progress()) or self._gate.blocked):
             return None
-        taken = self._inputs.take()
-        if taken is NOTHING:
-            return None
-        state = InputState(self._inputs.number(self._taken), taken)
-        self._taken += 1
-        if limits:
-            self._first_calls.took()
-        self._sink.take(state)
-        return state
+        while (taken := self._inputs.take()) is not NOTHING:
+            state = InputState(self._inputs.number(self._taken), taken)
+            self._taken += 1
+            self._sink.take(state)
+            if (error := self._orders.refuse(taken)) is None:
+                if limits:
+                    self._first_calls.took()
+                return state
+            self._refuse(state, error)
+        return None
 
     # ---- settling -----------------------------------------------------------------------
 
@@ -366,6 +401,7 @@ class Dispatch:
         if grace_s == 0:
             self.flight.cancel_all()
         elif grace_s < math.inf:
+            self.flight.cancel_stranded()
             due = asyncio.get_running_loop().time() + grace_s
             if due < self._stop_by:
                 self._stop_by = due

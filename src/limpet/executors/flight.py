@@ -122,12 +122,18 @@ class Flight:
         attempt.state.details.execution_seconds += seconds
         self._settle(attempt, value, error)
 
-    def cancel(self, index: int, why: Cancelled) -> bool:
-        """Cancel one attempt. Returns whether it was in flight."""
+    def cancel(self, index: int, why: Cancelled, error: Exception | None = None) -> bool:
+        """Cancel one attempt. Returns whether it was in flight.
+
+        Args:
+            index: The input's index.
+            why: Why it is cancelled.
+            error: What the attempt failed with; None: that follows from `why`.
+        """
         attempt = self.attempts.get(index)
         if attempt is None:
             return False
-        attempt.cancelled = why
+        attempt.cancelled, attempt.error = why, error
         attempt.permits.overdue = why is Cancelled.TIMEOUT
         if attempt.task is not None:
             attempt.task.cancel()
@@ -144,10 +150,10 @@ class Flight:
                 self.cancel(index, Cancelled.STOP)
 
     def cancel_stranded(self) -> None:
-        """Cancel the attempts that only wait for an endpoint that is down: nothing is lost."""
+        """Cancel the attempts that only wait in vain: nothing is lost."""
         for index, attempt in list(self.attempts.items()):
             if attempt.cancelled is None and attempt.permits.is_stranded:
-                self.cancel(index, Cancelled.STOP)
+                self.cancel(index, Cancelled.IN_VAIN)
 
     def drop_all(self) -> None:
         """Cancel all attempts without waiting for them."""

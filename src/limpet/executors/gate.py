@@ -94,6 +94,12 @@ class RetryQueue:
             self.put(state)
         return len(states)
 
+    def states(self) -> list[InputState]:
+        """Return all inputs, in no order."""
+        heaps = (self._ready, self._waiting, self._held)
+        states = [state for heap in heaps for *_, state in heap]
+        return [*states, *self._last, *self._deferred]
+
     def remove(self, index: int) -> InputState | None:
         heaps: list[list[tuple[Any, int, InputState]]]
         heaps = [self._ready, self._waiting, self._held]

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypedDict
 
 from limpet.executors.progress import Hooks, OnAttempt, OnComplete
@@ -134,6 +134,25 @@ class ExecutorOptions(TypedDict, total=False):
     on_complete: OnComplete | None
     on_attempt_start: OnAttempt | None
     on_attempt_end: OnAttempt | None
+
+
+def _of_none(_: Any) -> None:
+    return None
+
+
+@dataclass(slots=True)
+class Orders:
+    """What was ordered of an executor; each of its runs obeys.
+
+    Attributes:
+        pauses: Why it starts nothing now; empty: it does.
+        concurrency: How many calls may be in flight; None: as in the settings.
+        refuse: Returns why an input must fail instead of being started; None: it may start.
+    """
+
+    pauses: set[str] = field(default_factory=set)
+    concurrency: int | None = None
+    refuse: Callable[[Any], Exception | None] = _of_none
 
 
 @dataclass(frozen=True, slots=True)

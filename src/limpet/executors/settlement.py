@@ -193,9 +193,11 @@ class Settlement:
                 return self._timed_out(attempt)
             case Cancelled.REQUEST:
                 attempt.permits.void()
-                error = cancelled_on_request(attempt.index)
-                return Decision(Action.FAIL, error, on_request=True)
-            case Cancelled.STOP:
+                return Decision(Action.FAIL, attempt.error, on_request=True)
+            case Cancelled.AGAIN:
+                attempt.permits.void()
+                return Decision(Action.RETRY, attempt.error)
+            case Cancelled.STOP | Cancelled.IN_VAIN:
                 attempt.permits.void()
                 return Decision(Action.SKIP)
         if isinstance(error, asyncio.CancelledError):

@@ -5,6 +5,7 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +141,10 @@ class ColumnReader:
     def every_key(self) -> list[str]:
         """Return the keys that have a record."""
         return [key.hex() for key in self._offsets.by_key]
+
+    def some_keys(self, most: int) -> list[str]:
+        """Return some of these keys: as good as drawn at random, as they are digests."""
+        return [key.hex() for key in nsmallest(most, self._offsets.by_key)]
 
     def generation_of(self, key: str) -> int:
         """Return the generation of a key's record; -1 if there is none."""

@@ -25,7 +25,10 @@ _KEY = re.compile("[0-9a-f]{32}", re.ASCII | re.IGNORECASE)
 
 
 class StartedAttempt(NamedTuple):
-    """An attempt that started: its cell and generation, its number from 1, and when."""
+    """An attempt that started: its cell and generation, its number from 1, and when.
+
+    It is `stalled` if it was far older than is usual for its step.
+    """
 
     step: str
     key: str
@@ -34,6 +37,7 @@ class StartedAttempt(NamedTuple):
     at: str
     generation: int = 0
     trial: int = 0
+    stalled: bool = False
 
 
 class EventLog:
@@ -51,7 +55,9 @@ class EventLog:
             in flight, or were when the session was interrupted.
         retries: How many attempts failed and were retried, by step.
         pace: The latest pace event of each step.
+        waits: Why a step ended no cell for a minute; empty: it did.
         is_stopping: Whether the session has stopped taking work.
+        is_paused: Whether it starts no calls until it is resumed.
     """
 
     def __init__(
@@ -70,7 +76,8 @@ class EventLog:
         self.begun: dict[tuple[str, str], StartedAttempt] = {}
         self.retries: Counter[str] = Counter()
         self.pace: dict[str, Mapping[str, Any]] = {}
-        self.is_stopping = False
+        self.waits: dict[str, str] = {}
+        self.is_stopping = self.is_paused = False
 
     def refresh(self) -> None:
         """Read the new events. An incomplete last line waits for the next refresh."""
@@ -111,8 +118,14 @@ class EventLog:
             self.retries[step] += "retry_in" in event
         elif kind == "pace":
             self.pace[step] = event
+        elif kind == "stalled" and _is_key(key) and (step, key) in self.begun:
+            self.begun[step, key] = self.begun[step, key]._replace(stalled=True)
+        elif kind == "no_progress":
+            self.waits[step] = str(event.get("words", ""))
         elif kind == "stopping":
             self.is_stopping = True
+        elif kind == "order" and event.get("order") in ("pause", "resume"):
+            self.is_paused = event["order"] == "pause"
 
 
 def _is_key(value: Any) -> TypeGuard[str]:
@@ -158,14 +171,21 @@ def _line_chunks(file: BinaryIO) -> Iterator[bytes]:
 
 def last_event_at(events: Path) -> str:
     """Return the time of the last event, from the last lines alone; "" if there is none."""
+    return next((str(event["at"]) for event in _last_events(events) if "at" in event), "")
+
+
+def last_pace(events: Path, step: str) -> Mapping[str, Any]:
+    """Return the last pace event of a step, from the last lines alone; empty if there is none."""
+    paces = (event for event in _last_events(events) if event.get("event") == "pace")
+    return next((pace for pace in paces if pace.get("step") == step), {})
+
+
+def _last_events(events: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the events of the last lines, the latest first."""
     with contextlib.suppress(OSError, JournalError), open_to_read(events) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL_BYTES))
-        for line in reversed(file.read().splitlines()):
-            event = _event_of(line)
-            if event is not None and "at" in event:
-                return str(event["at"])
-    return ""
+        yield from filter(None, map(_event_of, reversed(file.read().splitlines())))
 
 
 def _event_of(line: bytes) -> Mapping[str, Any] | None:

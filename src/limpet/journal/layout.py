@@ -118,6 +118,11 @@ class Layout:
         return self.home / "labels.lock"
 
     @property
+    def spent(self) -> Path:
+        """What all sessions spent."""
+        return self.home / "spent.json"
+
+    @property
     def redone(self) -> Path:
         """The records that were replaced."""
         return self.home / "index" / "redone"

@@ -155,9 +155,9 @@ def holder(path: Path) -> dict[str, Any]:
 
 def is_of_this_system(who: dict[str, Any]) -> bool:
     """Return whether the holder ran on this machine since its last boot."""
-    if who.get("boot_id") is None and _boot_id() is None:
+    if who.get("boot_id") is None and boot_id() is None:
         return who.get("host") == platform.node()
-    return who.get("boot_id") == _boot_id()
+    return who.get("boot_id") == boot_id()
 
 
 def shares_our_numbers(who: dict[str, Any]) -> bool:
@@ -191,7 +191,7 @@ def _this_process() -> dict[str, Any]:
     return {
         "pid": os.getpid(),
         "host": platform.node(),
-        "boot_id": _boot_id(),
+        "boot_id": boot_id(),
         "pid_namespace": _pid_namespace(),
         "started": started,
     }
@@ -208,7 +208,8 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def _boot_id() -> str | None:
+def boot_id() -> str | None:
+    """Return what tells this start of the machine from others; None: unknown."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:

@@ -1,8 +1,10 @@
 """How is a reply requested from a chat model, over any transport?"""
 
+import functools
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from limpet.errors import InvalidReplyError, LimpetError
@@ -11,6 +13,8 @@ from limpet.models.failures import BadRequestError
 from limpet.models.protocol import Message, Model, Reply
 from limpet.models.schema import AUTO, FORMS, TEXT, Schema, check_schema, request_fields
 from limpet.pacing.registry import endpoint
+from limpet.transport.parsing import encode_json
+from limpet.usage import Most, reserving
 
 logger = logging.getLogger("limpet.models")
 _working_form: dict[str, str] = {}
@@ -38,9 +42,14 @@ class ChatModel(Model):
 
     Attributes:
         form: How a reply that fits a schema is requested: "auto", "schema", "tool" or "text".
+        requested_name: The model's name in requests.
+        constant: What every request has.
     """
 
     form: str = AUTO
+    reserves = True
+    requested_name: str
+    constant: Mapping[str, Any] = MappingProxyType({})
     _reading: Reading
     _checked: Schema | None = None
 
@@ -78,7 +87,8 @@ class ChatModel(Model):
     async def _ask(
         self, request: dict[str, Any], schema: Schema | None, form: str | None = None
     ) -> Reply:
-        async with endpoint(self.endpoint):
+        most_of = functools.partial(most_tokens, self.requested_name, self.constant, request)
+        async with endpoint(self.endpoint), reserving(most_of):
             response = await self._send(request)
             if form is not None and self.form == AUTO:
                 _working_form.setdefault(self.endpoint, form)
@@ -92,6 +102,31 @@ class ChatModel(Model):
             if form is not None:
                 _fitted.add((self.endpoint, form))
             return reply
+
+
+_UNBOUNDED = frozenset({"audio", "modalities", "prediction", "web_search_options"})
+"""Parameters that add tokens which are neither in the request nor counted by `max_tokens`."""
+
+
+def most_tokens(model: str, constant: Mapping[str, Any], request: Mapping[str, Any]) -> Most | None:
+    """Return what a request can use at most; None: no bound is known.
+
+    A token is at least one byte of the request. Images and files have more tokens than that.
+    """
+    body = {**constant, **request}
+    limits = [body[name] for name in ("max_completion_tokens", "max_tokens") if body.get(name)]
+    replies = body.get("n", 1)
+    if not limits or not all(type(number) is int and number > 0 for number in (*limits, replies)):
+        return None
+    contents = [message.get("content") for message in body.get("messages", ())]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    if _UNBOUNDED & body.keys() or any(part.get("type") != "text" for part in parts):
+        return None
+    try:
+        prompt = len(encode_json(body))
+    except ValueError:  # it will not be sent
+        return None
+    return Most(model, prompt, max(limits) * replies)
 
 
 def fall_back(model: Model, error: InvalidReplyError) -> bool:

@@ -21,7 +21,7 @@ from limpet.secrets.masking import Secrets
 from limpet.text import one_line, text_of
 from limpet.transport.address import Address
 from limpet.transport.parsing import parse_json
-from limpet.usage import usage_of
+from limpet.usage import reserving, usage_of
 
 # ---- A user's own client as a model: an `AsyncOpenAI`, or any similar object. -------------------
 
@@ -128,6 +128,8 @@ def _address_of(client: Any) -> Address | None:
 class FunctionModel(OwnCode, Model):
     """An async function that replies to messages, with its code's fingerprint. See `as_model`."""
 
+    reserves = True
+
     def __init__(self, function: Any, name: str | None = None) -> None:
         super().__init__(function)
         own = getattr(function, "__name__", type(function).__name__)
@@ -149,7 +151,7 @@ class FunctionModel(OwnCode, Model):
                 params["schema"] = schema
             else:
                 messages = with_instruction(messages, schema)
-        async with endpoint(self.endpoint):
+        async with endpoint(self.endpoint), reserving(lambda: None):
             return self._reply(await self._function(messages, **params), schema)
 
     def _reply(self, returned: Any, schema: Schema | None) -> Reply:

@@ -18,6 +18,7 @@ from limpet.models.protocol import Message, Reply
 from limpet.models.schema import Schema, check_schema
 from limpet.models.server import OpenAIServer
 from limpet.pacing.registry import endpoint
+from limpet.usage import reserving
 
 _OPENAI, _SYSTEM_ONE = "/decisions", "/systemone"
 _PARTS = {"text": "input_text", "image_url": "input_image"}
@@ -68,7 +69,7 @@ async def decide(
     for path in (_OPENAI, _SYSTEM_ONE) if known is None else (known,):
         form = _for_openai if path == _OPENAI else _for_system_one
         request = {**constant, **form(messages, questions)}
-        async with endpoint(pace):
+        async with endpoint(pace), reserving(lambda: None):
             try:
                 response = await server.post(server.url(path), request)
             except PathMissingError as error:

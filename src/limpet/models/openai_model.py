@@ -21,6 +21,7 @@ from limpet.shapes import Usage
 from limpet.text import did_you_mean, one_line
 from limpet.transport.address import Address, checked_headers
 from limpet.transport.client import CallOptions, client_for
+from limpet.usage import reserving
 
 # ---- How do texts become vectors? ---------------------------------------------------------------
 
@@ -55,7 +56,7 @@ async def embedded(
     if not texts:
         return Vectors()
     request = {"encoding_format": "float", **constant, "input": list(texts)}
-    async with endpoint(pace):
+    async with endpoint(pace), reserving(lambda: None):
         response = await server.post(server.url(_PATH), request)
         reading = server.reading
         usage = reading.usage(response.body)
@@ -203,7 +204,7 @@ class OpenAIModel(ChatModel):
         self._server = server
         self._described = {"address": server.shown_address, "model": model, **counted}
         self._digests = {part: digest(value) for part, value in self._described.items()}
-        self._constant = {"model": model, **counted["params"]}
+        self.constant = {"model": model, **counted["params"]}
         self._stream = stream
         self._url = server.url(_CHAT)
         self._reading = server.reading
@@ -229,7 +230,7 @@ class OpenAIModel(ChatModel):
     @property
     def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
         """The key, the values of its headers, and the credentials in its address and parameters."""
-        return [*self._server.secrets, *secrets_under_names(self._constant)]
+        return [*self._server.secrets, *secrets_under_names(self.constant)]
 
     async def open(self) -> None:
         """Read the key, and check that the server accepts connections.
@@ -248,7 +249,7 @@ class OpenAIModel(ChatModel):
         self, messages: Sequence[Message], *, schema: Schema | None = None, **params: Any
     ) -> Reply:
         if self.form == _DECISION:
-            request = {**self._constant, **params}
+            request = {**self.constant, **params}
             return await decide(self._server, self.endpoint, request, messages, schema)
         return await super().ask(messages, schema=schema, **params)
 
@@ -260,10 +261,10 @@ class OpenAIModel(ChatModel):
             SetupError: No call can succeed: the key is refused, the model does not exist.
             RateLimitError: The provider refused the call; any error with its status means the same.
         """
-        return await embedded(self._server, self.endpoint, self._constant, texts)
+        return await embedded(self._server, self.endpoint, self.constant, texts)
 
     async def _send(self, request: dict[str, Any]) -> Response:
-        body = {**self._constant, **request}
+        body = {**self.constant, **request}
         if not self._stream:
             return await self._server.post(self._url, body)
         read = functools.partial(read_stream, self._server, asyncio.get_running_loop().time())

@@ -50,12 +50,14 @@ class Model(Protocol):
         fingerprint: What its replies depend on, part by part: address, model, parameters. Never a
             key.
         secrets: Values that must not be written anywhere.
+        reserves: Whether each request reserves what it may use: see `limpet.usage.reserving`.
     """
 
     name: str
     endpoint: str
     fingerprint: Mapping[str, str]
     secrets: Iterable[str] = ()
+    reserves: bool = False
 
     @property
     def described(self) -> Mapping[str, Any]:

@@ -96,6 +96,11 @@ class AdaptiveLimits(KnownLimits):
         self._failing: set[object] = set()  # owners of failures since the last success
         self._window_before = 0.0  # the window before refusals that may be random
 
+    def change(self, most: int, *, fixed: bool) -> None:
+        """Hold another number of calls in flight, or find the limit again."""
+        self.max_in_flight, self.fixed = most, fixed
+        self.rounds.open(self.clock())
+
     @property
     def own_in_flight(self) -> int:
         """Calls of this process in flight."""

@@ -461,6 +461,16 @@ class Pacer:
             **self._counts,
         )
 
+    def change(self, most: int, *, fixed: bool) -> None:
+        """Hold another number of calls in flight, or find the limit again.
+
+        Calls in flight are not affected. Call this on the pacer's event loop.
+        """
+        limits = self._bound()
+        self.max_in_flight, self.fixed = whole_number_from(1, max_in_flight=most), fixed
+        limits.change(self.max_in_flight, fixed=fixed)
+        self._after("ordered")
+
     @property
     def words(self) -> str:
         """What limits the pace now, in words."""
@@ -470,6 +480,12 @@ class Pacer:
     def blocked(self) -> bool:
         """Whether no calls succeed and only probes are sent."""
         return self._limits is not None and self._limits.blocked is not None
+
+    @property
+    def held_s(self) -> float:
+        """How many seconds it still waits because the provider refused a call; 0: it does not."""
+        limits = self._limits
+        return max(0.0, limits.hold_until - limits.clock()) if limits else 0.0
 
     @property
     def blocked_s(self) -> float:

@@ -7,6 +7,7 @@ own, and an unused ticket is returned.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -30,8 +31,8 @@ class Permits:
     """
 
     __slots__ = (
-        "_charged", "_failed", "_gave_up", "_open", "_owner", "_shared", "_ticket", "_waited_s",
-        "_waiting", "_waiting_since", "makes_own", "overdue",
+        "_charged", "_failed", "_gave_up", "_held", "_open", "_owner", "_shared", "_ticket",
+        "_waited_s", "_waiting", "_waiting_since", "makes_own", "overdue",
     )  # fmt: skip
 
     def __init__(self, ticket: Ticket | None = None, owner: object = None) -> None:
@@ -46,8 +47,9 @@ class Permits:
         self._failed: Ticket | None = None
         self._charged = True
         self._gave_up = False
-        # Waiting calls by the pacer they wait for; `_WORKER` while the attempt waits for a worker.
-        self._waiting: dict[Any, Pacer | None] = {}
+        # What waits, and whether that is in vain; `_WORKER` while the attempt waits for a worker.
+        self._waiting: dict[Any, Callable[[], bool]] = {}
+        self._held = 0  # permits of calls that wait for something else
         self._waiting_since = 0.0
         self._waited_s = 0.0
 
@@ -69,13 +71,32 @@ class Permits:
             ticket = None
         if ticket is None:
             task = asyncio.current_task()
-            self._wait_for(task, pacer)
+            self._wait_for(task, lambda: pacer.state.blocked == "down")
             try:
                 ticket = await pacer.acquire(cost, owner=self._owner)
             finally:
                 self._go_on(task)
         self._open[ticket] = asyncio.get_running_loop().time()
         return ticket
+
+    async def wait(
+        self, something: Awaitable[Any], in_vain: Callable[[], bool], *, holds: bool
+    ) -> None:
+        """Wait for something else than a permit, off the attempt's clock.
+
+        Args:
+            something: What to wait for.
+            in_vain: Returns whether it will not come.
+            holds: Whether a call that has its permit waits.
+        """
+        task = asyncio.current_task()
+        self._held += holds
+        self._wait_for(task, in_vain)
+        try:
+            await something
+        finally:
+            self._go_on(task)
+            self._held -= holds
 
     def give_up_waiting(self) -> None:
         """Cancel the calls that have not started: the attempt fails and is retried."""
@@ -113,7 +134,7 @@ class Permits:
 
     def pause(self) -> None:
         """Stop the attempt's clock until `resume`: it waits for a worker."""
-        self._wait_for(_WORKER, None)
+        self._wait_for(_WORKER, lambda: False)
 
     def resume(self, lost_s: float = 0.0) -> None:
         """Restart the attempt's clock, if it is paused.
@@ -125,10 +146,10 @@ class Permits:
         if _WORKER in self._waiting:
             self._go_on(_WORKER)
 
-    def _wait_for(self, who: Any, pacer: Pacer | None) -> None:
+    def _wait_for(self, who: Any, in_vain: Callable[[], bool]) -> None:
         if not self._waiting:
             self._waiting_since = asyncio.get_running_loop().time()
-        self._waiting[who] = pacer
+        self._waiting[who] = in_vain
 
     def _go_on(self, who: Any) -> None:
         del self._waiting[who]
@@ -195,8 +216,13 @@ class Permits:
 
     @property
     def is_stranded(self) -> bool:
-        """Whether the cell has no call in flight, and all its calls wait for endpoints down."""
-        return bool(self._waiting) and not self._open and all(map(_is_down, self._waiting.values()))
+        """Whether the cell has no call in flight, and all its calls wait in vain.
+
+        For an endpoint that is down, or a budget that is used up.
+        """
+        if not self._waiting or len(self._open) > self._held:
+            return False
+        return all(in_vain() for in_vain in self._waiting.values())
 
     def oldest_call_s(self, now: float) -> float:
         """Return how long the oldest call in flight has taken; 0 if there is none."""
@@ -206,12 +232,6 @@ class Permits:
         """Return how long the cell's calls have waited, by the loop's clock."""
         shared_s = 0.0 if self._shared is None else self._shared.waited_s(now)
         return self._waited_s + shared_s + (now - self._waiting_since if self._waiting else 0.0)
-
-
-def _is_down(pacer: Pacer | None) -> bool:
-    if pacer is None:  # a worker
-        return False
-    return pacer.state.blocked == "down"  # one that refuses calls will accept them again
 
 
 _current: ContextVar[Permits | None] = ContextVar("limpet_permits", default=None)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from limpet.pacing.memory import PaceMemory, digest_of
+from limpet.pacing.memory import PaceMemory, digest_of, of_the_user
 from limpet.pacing.observation import observing
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Cost, Pacer, Ticket
 from limpet.pacing.permits import Permits, current_permits
@@ -119,6 +119,12 @@ def endpoint_for(endpoint: str, key: str) -> str:
 def _account(key: str) -> tuple[str, bytes] | None:
     """Return the endpoint and the account of a pacer; None for one without an address."""
     return _names.get(key) or ((key, b"") if "://" in key else None)
+
+
+def learned_of(key: str) -> Mapping[str, Any]:
+    """Return what earlier runs of this user learned of an endpoint; empty: nothing."""
+    memory, account = of_the_user(), _account(key)
+    return {} if memory is None or account is None else memory.learned(*account)
 
 
 _current: ContextVar[PacerRegistry | None] = ContextVar("limpet_pacers", default=None)

@@ -173,15 +173,29 @@ def shared_log(endpoint: str, account: bytes) -> CallLog:
     """
     if fcntl is None:  # pragma: no cover
         raise OSError("this system has no file locks")
+    folder = checked_folder(runtime_folders()[0])
+    name = PaceMemory(folder).name_of(endpoint, account)
+    return CallLog(folder / f"{name[:32]}.calls", _boot())
+
+
+def runtime_folders() -> list[Path]:
+    """Return where processes of this user meet, and where one with another environment may be."""
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
-    temporary = Path(tempfile.gettempdir(), f"limpet-{os.getuid()}")
-    folder = runtime / "limpet" if runtime.is_absolute() else temporary
+    usual = [runtime / "limpet"] if runtime.is_absolute() else []
+    return [*usual, Path(tempfile.gettempdir(), f"limpet-{os.getuid()}")]
+
+
+def checked_folder(folder: Path) -> Path:
+    """Return a folder that only this user can open; it is made if it is not there.
+
+    Raises:
+        OSError: It cannot be made, or others could open it.
+    """
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise PermissionError(f"{folder} is not a folder that only you can open")
-    name = PaceMemory(folder).name_of(endpoint, account)
-    return CallLog(folder / f"{name[:32]}.calls", _boot())
+    return folder
 
 
 def _boot() -> str:
@@ -259,6 +273,12 @@ class SharedLimits(AdaptiveLimits):
     def is_told(self) -> bool:
         """Whether another process tells what it knows of the limit."""
         return any(not who.startswith("~") for who in self._others)
+
+    def change(self, most: int, *, fixed: bool) -> None:
+        """Hold another number of calls in flight, whatever the others do, or share the limit."""
+        while fixed and self._others:
+            self._forget(self._others.popitem()[1].calls.values())
+        super().change(most, fixed=fixed)
 
     def calls_per_s(self) -> float:
         """Return our calls started per second over the last minute, or since the first."""

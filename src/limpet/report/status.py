@@ -132,18 +132,33 @@ def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
     left_s = snapshot.left_s
     if left_s and not snapshot.stopping:
         parts.append(f"about {duration(left_s)} left")
+    if snapshot.paused and not snapshot.stopping:
+        parts.insert(0, "paused by limpet ctl")
     lines = [" · ".join(parts)]
+    lines += _trouble(snapshot)
     oldest = max(
         (call for step in snapshot.steps for call in step.in_flight),
         key=lambda call: call.seconds,
         default=None,
     )
-    if oldest is not None and oldest.seconds >= _OLD_S:
+    if oldest is not None and oldest.seconds >= _OLD_S and not oldest.stalled:
         again = f" (attempt {oldest.attempt})" if oldest.attempt > 1 else ""
         lines.append(
             f"oldest call in flight: {one_line(oldest.id)}{again}, {duration(oldest.seconds)}"
         )
     return lines
+
+
+def _trouble(snapshot: Snapshot) -> Iterator[str]:
+    """Yield which calls are stalled, and why a step does not get on."""
+    for step in snapshot.steps:
+        if step.waits:
+            yield f"{one_line(step.name)}: no progress for a minute: {one_line(step.waits)}"
+        stalled = [call for call in step.in_flight if call.stalled]
+        shown = (f"{one_line(call.id)} {duration(call.seconds)}" for call in stalled[:_OLDEST])
+        if stalled:
+            more = f" and {len(stalled) - _OLDEST:,} more" if len(stalled) > _OLDEST else ""
+            yield f"{one_line(step.name)}: far beyond the usual: {', '.join(shown)}{more}"
 
 
 def progress_line(snapshot: Snapshot) -> str:
@@ -162,6 +177,7 @@ def as_data(snapshot: Snapshot) -> dict[str, Any]:
         "seconds": round(snapshot.seconds, 3),
         "left_s": None if snapshot.left_s is None else round(snapshot.left_s, 1),
         "stopping": snapshot.stopping,
+        "paused": snapshot.paused,
         "steps": [_step_data(step, so_far.get(step.name, {})) for step in snapshot.steps],
     }
 
@@ -178,6 +194,7 @@ def _step_data(step: StepSnapshot, so_far: Mapping[str, Any]) -> dict[str, Any]:
         "rate": round(step.rate, 3),
         "pace": step.pace,
         "tokens": dict(step.tokens),
+        "waits": step.waits,
         "so_far": so_far,
         "in_flight": [
             {
@@ -185,6 +202,7 @@ def _step_data(step: StepSnapshot, so_far: Mapping[str, Any]) -> dict[str, Any]:
                 "trial": call.trial,
                 "attempt": call.attempt,
                 "seconds": round(call.seconds, 3),
+                "stalled": call.stalled,
             }
             for call in step.in_flight
         ],
@@ -264,6 +282,7 @@ def _lines(run: Description) -> Iterator[str]:
     yield from so_far_words(progress)
     yield from _people_lines(run)
     yield from failures(progress)
+    yield from _trouble(progress)
     for step in progress.steps:
         if step.pace and step.left:
             yield f"{one_line(step.name)} pace: {one_line(step.pace)}"
@@ -362,6 +381,9 @@ def _next_step(run: Description) -> str:
     path = shlex.quote(harmless(run.run))
     if run.progress.stopping:
         return "stopping: waiting for the calls in flight"
+    if run.paused:
+        then = "" if run.is_running else ", then run the same command again"
+        return f"paused: limpet ctl {path} resume{then}"
     if run.is_running:
         return f"watch it: limpet status {path} --watch"
     if run.state == "enough":

@@ -208,6 +208,8 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
         whole = count(selection["of"], "item")
         lines.append(f"{selection['items']:,} of {whole} (selected in this session)")
     lines += stop_when_lines(summary)
+    if budget := summary.get("budget"):
+        lines.append(f"budget: {budget['words']}")
     lines += gap_lines(summary)
     lines += skipped_rows(summary.get("bad_rows", ()))
     if given_up := summary.get("given_up"):

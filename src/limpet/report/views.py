@@ -62,6 +62,11 @@ class TalkingView(View):
         super().stopping(reason)
         say(f"stopping: {self._why(reason)}", "yellow")
 
+    def ordered(self, order: str, words: str) -> None:
+        super().ordered(order, words)
+        if order != "stop":  # `stopping` says it
+            say(f"limpet ctl: {words}", "yellow")
+
     def _why(self, reason: Exception) -> str:
         if isinstance(reason, InterruptedRunError):
             flying = count(self.snapshot().in_flight, "call")
@@ -176,7 +181,7 @@ class EventView(View):
 
     def planned(self, plan: Plan) -> None:
         super().planned(plan)
-        self.say("planned", text=str(plan), calls=plan.calls, plan=asdict(plan))
+        self.say("planned", **as_event(plan))
 
     def started(self, cell: Cell, attempt: int) -> None:
         super().started(cell, attempt)
@@ -205,6 +210,25 @@ class EventView(View):
         super().stopping(reason)
         why = reason_words(reason, hint="")
         self.say("stopping", reason=why, in_flight=self.snapshot().in_flight)
+
+    def stalled(self, cell: Cell, seconds: float) -> None:
+        super().stalled(cell, seconds)
+        self.say("stalled", **_named(cell), seconds=round(seconds, 1))
+
+    def waits(self, step: str, words: str) -> None:
+        super().waits(step, words)
+        self.say("no_progress", step=step, words=words)
+
+    def ordered(self, order: str, words: str) -> None:
+        super().ordered(order, words)
+        self.say("order", order=order, words=words)
+
+
+def as_event(plan: Plan) -> dict[str, Any]:
+    """Return a plan as the facts of an event."""
+    forecast = None if plan.forecast is None else plan.forecast.as_data()
+    facts = {"text": str(plan), "calls": plan.calls, "forecast": forecast}
+    return {**facts, "plan": asdict(plan)}
 
 
 def _named(cell: Cell) -> dict[str, Any]:

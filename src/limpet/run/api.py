@@ -96,6 +96,7 @@ class Arguments(Extras):
     Attributes:
         options: The options of `evaluate`, by name.
         limit: Select the first `limit` items in this session; replaces the dataset's limit.
+        rehearse: Select so many of these, drawn at random, and run all of them.
         known_secrets: Keys in the configuration: masked like `secrets`, and even with `mask=False`
             in Limpet's own files and messages.
     """
@@ -107,6 +108,7 @@ class Arguments(Extras):
     trials: int = 1
     options: RunOptions = field(default_factory=RunOptions)
     limit: int | None = None
+    rehearse: int | None = None
     known_secrets: Sequence[str] = ()
     save: bool = True
 
@@ -137,6 +139,8 @@ def evaluate(
     mask: bool = True,
     fail_fast: bool = True,
     stop_when: Mapping[str, float] | None = None,
+    budget: Mapping[str, float | str] | None = None,
+    stall: Mapping[str, Any] | None = None,
     watcher: Watcher | OnItem | None = None,
     engine: str | Mapping[str, Any] | None = None,
     show: bool = True,
@@ -170,6 +174,10 @@ def evaluate(
         fail_fast: Whether to stop when the first cells of a step all fail the same way.
         stop_when: Stop when the 95% intervals of these scores are narrow enough:
             `{"correct": 0.02}` stops at ± 0.02. Items then run in a random order.
+        budget: Stop when all sessions together have spent this:
+            `{"cost": 20, "tokens": "5M", "calls": 5000, "time": "2h"}`, or some of these.
+        stall: What to do with a call far beyond its step's usual time: `{"do": "wait"}`, "fail",
+            or "retry": ask again beside it, and take the first answer. `{"after": "2m"}` says when.
         watcher: A function that is called with an `ItemResult` when an item's answer or failure is
             on disk, or a `Watcher`, which is notified of everything that happens.
         engine: Where your functions run: "processes" for as many local processes as there are
@@ -305,6 +313,8 @@ def _request(prepared: Arguments, options: Options, view: Watcher | None = None)
     run = _run(prepared)
     flow = as_workflow(prepared.workflow, version=options.version)
     dataset, selection = _dataset(prepared.dataset, prepared.limit)
+    selection = replace(selection, rehearse=prepared.rehearse)
+    goals = options.stop_when if prepared.rehearse is None else None
     if len(dataset.items) * prepared.trials > _MOST_ANSWERS:
         raise LimpetError(
             f"trials={prepared.trials:,}: {len(dataset.items):,} items would have more than "
@@ -339,7 +349,9 @@ def _request(prepared: Arguments, options: Options, view: Watcher | None = None)
         mask=options.mask,
         secrets=[*options.secrets, *prepared.known_secrets],
         fail_fast=options.fail_fast,
-        goals=as_goals(options.stop_when, {step.name: scale_of(step).range for step in evaluators}),
+        goals=as_goals(goals, {step.name: scale_of(step).range for step in evaluators}),
+        budget=options.budget,
+        stall=options.stall,
         bad_rows=dataset.bad_rows,
         dataset_files=() if dataset.path is None else (dataset.path,),
         options=options.executors,

@@ -98,6 +98,7 @@ _FILES = (
     "people.json",
     "people.lock",
     "run.json",
+    "spent.json",
     "summary.json",
 )
 

@@ -14,7 +14,8 @@ from limpet.executors.retry import Backoff, Classify
 from limpet.fingerprints.steps import DependsOn, as_declared
 from limpet.journal.writer import Durability
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
-from limpet.run.request import OnItem, check_goals
+from limpet.run.budget import as_budget
+from limpet.run.request import OnItem, Stall, as_stall, check_goals
 from limpet.run.results.costs import Prices, check_prices
 from limpet.run.run_file import OnChange
 from limpet.run.watcher import Watcher
@@ -166,6 +167,8 @@ class RunOptions(MapOptions, total=False):
     prices: Prices | None
     fail_fast: bool
     stop_when: Mapping[str, float] | None
+    budget: Mapping[str, float | str] | None
+    stall: Mapping[str, Any] | None
     watcher: Watcher | OnItem | None
     engine: str | Mapping[str, Any] | None
     show: bool
@@ -195,6 +198,8 @@ class Options:
     prices: Prices | None
     fail_fast: bool
     stop_when: Mapping[str, float] | None
+    budget: Mapping[str, float]
+    stall: Stall
     watcher: Watcher | None
     on_item: OnItem | None
     engine: Engine | None
@@ -281,6 +286,8 @@ def as_options(given: Mapping[str, Any]) -> Options:
         prices=given.get("prices"),
         fail_fast=given.get("fail_fast", True),
         stop_when=given.get("stop_when"),
+        budget=as_budget(given.get("budget")),
+        stall=as_stall(given.get("stall")),
         watcher=watcher,
         on_item=on_item,
         engine=engine,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from limpet.arguments import positive_number
+from limpet.arguments import as_seconds, positive_number
 from limpet.datasets.selection import Selection
 from limpet.engines.spec import Engine
 from limpet.errors import LimpetError
@@ -91,6 +91,45 @@ def as_goals(
     return goals
 
 
+# ---- When is a call stalled, and what is done about it? -----------------------------------------
+
+_STALLS, _STALL_KEYS = ("wait", "retry", "fail"), ("after", "do")
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """The option `stall`.
+
+    Attributes:
+        after: The age in seconds at which a call is stalled; None: by what is usual for its step.
+        do: "wait"; "retry": ask again beside it, the first answer counts; "fail".
+    """
+
+    after: float | None = None
+    do: str = "wait"
+
+
+def as_stall(stall: Any) -> Stall:
+    """Return the option `stall`.
+
+    Raises:
+        TypeError: It has the wrong type.
+        ValueError: It has a key or a value that is not allowed.
+    """
+    if stall is None:
+        return Stall()
+    if not isinstance(stall, Mapping):
+        raise TypeError(f"stall={stall!r}: must be like {{'after': '2m', 'do': 'retry'}}")
+    if unknown := [str(key) for key in stall if key not in _STALL_KEYS]:
+        raise ValueError(
+            f"stall: unknown key {unknown[0]!r}{did_you_mean(unknown[0], _STALL_KEYS)}"
+        )
+    after, do = as_seconds(stall.get("after")), stall.get("do", "wait")
+    if do not in _STALLS:
+        raise ValueError(f"stall['do']={do!r}: must be one of {', '.join(_STALLS)}")
+    return Stall(None if after is None else positive_number(**{"stall['after']": after}), do)
+
+
 # ---- What does an evaluation do? ----------------------------------------------------------------
 
 OnItem = Callable[[ItemResult], Awaitable[None] | None]
@@ -151,6 +190,8 @@ class Request(Extras):
         retry_failed: Whether cells that failed in an earlier session are tried again.
         mask: Whether secrets are masked in results.
         goals: The half-widths at which it stops; empty: it does all items.
+        budget: How much all its sessions may spend, by kind; empty: no limit.
+        stall: When a call is stalled, and what is done about it.
         dataset_files: The files that the dataset was read from.
         options: The options of the executors.
         remember_pace: Whether pacers start from what earlier runs learned, and pass it on.
@@ -177,6 +218,8 @@ class Request(Extras):
     secrets: Sequence[str]
     fail_fast: bool
     goals: Sequence[Goal]
+    budget: Mapping[str, float]
+    stall: Stall
     bad_rows: Sequence[Any]
     dataset_files: Sequence[Path]
     options: ExecutorOptions

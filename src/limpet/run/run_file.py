@@ -287,6 +287,7 @@ class RunFile:
         names: The names of the fields in the toolkit's files.
         scales: The scale of each evaluator's scores, where it is not the default.
         order: The order of the items with `stop_when`; None: no session had it.
+        paused: When `limpet ctl` paused the run; empty: it is not paused.
     """
 
     limpet: str = ""
@@ -310,6 +311,7 @@ class RunFile:
     names: ToolkitNames = field(default_factory=ToolkitNames)
     scales: dict[str, Scale] = field(default_factory=dict)
     order: RandomOrder | None = None
+    paused: str = ""
 
     @classmethod
     def load(cls, layout: Layout, warn: Callable[[str], None] | None = None) -> "RunFile":

@@ -66,6 +66,15 @@ class Watcher:
     def stopping(self, reason: Exception) -> None:
         """The run starts no more calls; those in flight may end."""
 
+    def stalled(self, cell: Cell, seconds: float) -> None:
+        """A call in flight is far older than is usual for its step."""
+
+    def waits(self, step: str, words: str) -> None:
+        """A step ends no cell for a minute, and why; empty: it does again."""
+
+    def ordered(self, order: str, words: str) -> None:
+        """Another process gave an order, and it is done: what was done, in words."""
+
 
 class InFlight(NamedTuple):
     """A call in flight.
@@ -75,12 +84,14 @@ class InFlight(NamedTuple):
         attempt: The number of the attempt, from 1.
         seconds: How long it has been running.
         trial: The number of its trial, from 0.
+        stalled: Whether it is far older than is usual for its step.
     """
 
     id: str
     attempt: int
     seconds: float
     trial: int = 0
+    stalled: bool = False
 
 
 class ScoreSoFar(NamedTuple):
@@ -114,6 +125,7 @@ class StepSnapshot:
         tokens: The usage that the calls reported.
         errors: The failed cells by exception.
         scores: Its scores so far, by name, including those that were on disk before.
+        waits: Why it ended no cell for a minute; empty: it did.
     """
 
     name: str
@@ -128,6 +140,7 @@ class StepSnapshot:
     tokens: Mapping[str, float] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
     scores: Mapping[str, ScoreSoFar] = field(default_factory=dict)
+    waits: str = ""
 
     @property
     def ended(self) -> int:
@@ -155,11 +168,13 @@ class Snapshot:
         steps: The workflow first, then the evaluators.
         seconds: How long this session has been running.
         stopping: Whether it only waits for calls in flight.
+        paused: Whether it starts no calls until it is resumed.
     """
 
     steps: tuple[StepSnapshot, ...]
     seconds: float
     stopping: bool = False
+    paused: bool = False
 
     @property
     def in_flight(self) -> int:
@@ -183,11 +198,13 @@ class Tally(Watcher):
     Attributes:
         plan: The plan; None before it is made.
         stop_reason: Why the run stops early; None if it does not.
+        is_paused: Whether it starts no calls until it is resumed.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.plan: Plan | None = None
         self.stop_reason: Exception | None = None
+        self.is_paused = False
         self._clock = clock
         self._began = clock()
         self._steps: dict[str, _StepTally] = {}
@@ -212,7 +229,16 @@ class Tally(Watcher):
         self._steps[step].pace = pace
 
     def started(self, cell: Cell, attempt: int) -> None:
-        self._steps[cell.step].in_flight[cell.key] = (cell.id, attempt, self._clock(), cell.trial)
+        step = self._steps[cell.step]
+        step.in_flight[cell.key] = (cell.id, attempt, self._clock(), cell.trial)
+        step.stalled.discard(cell.key)
+
+    def stalled(self, cell: Cell, seconds: float) -> None:
+        del seconds
+        self._steps[cell.step].stalled.add(cell.key)
+
+    def waits(self, step: str, words: str) -> None:
+        self._steps[step].waits = words
 
     def attempt_failed(self, cell: Cell, facts: Mapping[str, Any]) -> None:
         step = self._steps[cell.step]
@@ -234,6 +260,11 @@ class Tally(Watcher):
     def stopping(self, reason: Exception) -> None:
         self.stop_reason = self.stop_reason or reason
 
+    def ordered(self, order: str, words: str) -> None:
+        del words
+        if order in ("pause", "resume"):
+            self.is_paused = order == "pause"
+
     def snapshot(self) -> Snapshot:
         """Return the current state. Can be called from any thread."""
         now = self._clock()
@@ -243,7 +274,8 @@ class Tally(Watcher):
             snapshots.append(step.snapshot(now, unanswered))
             if len(snapshots) == 1:
                 unanswered = sum(step.failed.values())
-        return Snapshot(tuple(snapshots), now - self._began, self.stop_reason is not None)
+        stopping = self.stop_reason is not None
+        return Snapshot(tuple(snapshots), now - self._began, stopping, self.is_paused)
 
 
 class _Sum(NamedTuple):
@@ -283,6 +315,8 @@ class _StepTally:
         self.errors: Counter[str] = Counter()
         self.tokens: dict[str, float] = {}
         self.in_flight: dict[str, tuple[str, int, float, int]] = {}
+        self.stalled: set[str] = set()
+        self.waits = ""
         self.pace: Pacer | FixedPace = FixedPace("")
         self._samples: deque[tuple[float, int]] = deque([(began, 0)])
 
@@ -296,7 +330,7 @@ class _StepTally:
 
     def snapshot(self, now: float, unanswered: int) -> StepSnapshot:
         # Each is copied at once: the event loop keeps running.
-        in_flight = list(self.in_flight.values())
+        in_flight = list(self.in_flight.items())
         failed = dict(self.failed)
         return StepSnapshot(
             self.name,
@@ -305,12 +339,16 @@ class _StepTally:
             self.done,
             failed,
             self.retries,
-            tuple(InFlight(id_, attempt, now - at, trial) for id_, attempt, at, trial in in_flight),
+            tuple(
+                InFlight(id_, attempt, now - at, trial, key in self.stalled)
+                for key, (id_, attempt, at, trial) in in_flight
+            ),
             self._rate(now, self.done + sum(failed.values())),
             self.pace.words,
             bounded(dict(self.tokens)),
             dict(self.errors),
             {name: one.so_far(self._scale) for name, one in list(self._sums.items())},
+            self.waits,
         )
 
     def _rate(self, now: float, ended: int) -> float:

@@ -3,7 +3,7 @@
 import hmac
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -41,13 +41,13 @@ class AccessCheck:
     Args:
         hosts: The values of `Host` that mean this server, with the port.
         page: The page, which tells people without a token where it is.
-        writes: The only path that accepts writes; empty: none.
+        writes: The only paths that accept writes.
 
     Attributes:
         token: The token of the printed address.
     """
 
-    def __init__(self, hosts: Iterable[str], page: bytes, writes: str = "") -> None:
+    def __init__(self, hosts: Iterable[str], page: bytes, writes: Container[str] = ()) -> None:
         self.token = secrets.token_urlsafe(24)
         self._hosts = frozenset(host.lower() for host in hosts)
         self._page = page
@@ -71,7 +71,7 @@ class AccessCheck:
             return _refused(403, f"this server is not called {host}", hint)
         if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
             return _refused(403, "requests from pages of other sites are refused")
-        is_write = request.method == "POST" and request.path == self._writes
+        is_write = request.method == "POST" and request.path in self._writes
         if request.method not in _READS and not is_write:
             return _refused(405, "only GET and HEAD", headers={"Allow": "GET, HEAD"})
         if is_write and (fault := _fault_of_write(request)):

@@ -26,8 +26,8 @@ _MOST_LIVE, _MOST_ITEMS = 4, 200_000
 _MOST_FAILURES, _MOST_GROUPS, _MOST_IDS = 2_000, 50, 3
 _MOST_IN_FLIGHT = 50
 _FIRST_ROWS, _MOST_FIELDS = 20, 50
-_STUCK, _LEAST_ENDED = 2.0, 20
-"""A call may be stuck after so many times the p99 of at least so many calls."""
+_LEAST_ENDED = 20
+"""The p99 of fewer calls says little."""
 
 
 class RunsList:
@@ -137,6 +137,7 @@ def run_answer(opened: ViewedRun, address: str, *, can_label: bool) -> dict[str,
         "fields": fields_of(opened),
         "timeline": opened.timeline.data([call.seconds for call in calls]),
         "can_label": can_label and not reason,
+        "can_order": can_label and run.is_running,
         "cannot_label": reason if can_label and reason else None,
         "labels": draw_answer(opened),
     }
@@ -148,6 +149,7 @@ def run_data(run: Description) -> dict[str, Any]:
     return {
         "state": run.state,
         "stopping": run.progress.stopping,
+        "paused": run.progress.paused,
         "stop_reason": run.stop_reason,
         "began": run.first_began,
         "last_at": run.last_at,
@@ -208,7 +210,7 @@ def _step(step: StepSnapshot, run: Description) -> dict[str, Any]:
         "in_flight": len(step.in_flight),
         "rate": step.rate,
         "eta_s": step.left_s,
-        "pace": step.pace,
+        "pace": step.waits or step.pace,
         "retries": run.retries[step.name],
     }
 
@@ -228,7 +230,7 @@ def _in_flight(run: Description) -> list[dict[str, Any]]:
                 "attempt": call.attempt,
                 "age_s": call.seconds,
                 "p99_s": p99,
-                "is_stuck": p99 is not None and call.seconds > _STUCK * p99,
+                "is_stuck": call.stalled,
             }
             for call in step.in_flight
         ]

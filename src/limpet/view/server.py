@@ -17,7 +17,9 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from limpet.errors import JournalError, LimpetError
+from limpet.executors.threads import Threads
 from limpet.json_values import is_deep_text
+from limpet.run.control import control
 from limpet.view.access import AccessCheck, Faults, failed, server_log
 from limpet.view.compare_answers import compare_answer
 from limpet.view.item_answers import item_answer, items_answer, near_answer
@@ -32,7 +34,7 @@ from limpet.view.viewed_runs import Labeller, NoSuchRunError, ViewedRun, ViewedR
 PAGES = Path(__file__).parent / "pages"
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _HOST = "127.0.0.1"
-_LABEL, _UNAVAILABLE = "/api/label", 503
+_LABEL, _ORDER, _UNAVAILABLE = "/api/label", "/api/order", 503
 Query = MultiMapping[str]
 Answer = Callable[[ViewedRun, Query], dict[str, Any] | None]
 
@@ -69,7 +71,7 @@ async def serving(
     port = listening.getsockname()[1]
     hosts = [f"{_HOST}:{port}", f"localhost:{port}", *allow_hosts]
     server = PageServer(directory, Labeller(person, read_only))
-    access = AccessCheck(hosts, server.files["/"][0], "" if read_only else _LABEL)
+    access = AccessCheck(hosts, server.files["/"][0], () if read_only else (_LABEL, _ORDER))
     runner = web.AppRunner(
         server.app(access), access_log=None, handle_signals=False, logger=server_log()
     )
@@ -112,6 +114,7 @@ class PageServer:
         self._list = RunsList(self.runs)
         self._list_lock = asyncio.Lock()
         self._compare_lock = asyncio.Lock()
+        self._orders = Threads()
         self._compared: tuple[object, dict[str, Any]] = (None, {})
         self.files = {
             f"/{path.relative_to(PAGES).as_posix()}": (path.read_bytes(), _TYPES[path.suffix])
@@ -131,6 +134,7 @@ class PageServer:
         app.router.add_get("/api/item", self._of_run(item_answer))
         app.router.add_get("/api/compare", self._compare)
         app.router.add_post(_LABEL, self._label)
+        app.router.add_post(_ORDER, self._order)
         for path in self.files:
             app.router.add_get(path, self._file)
         return app
@@ -165,7 +169,7 @@ class PageServer:
             return await self._answered(request, answer, mark)
 
     async def _label(self, request: web.Request) -> web.Response:
-        """Save a label: the only request that writes."""
+        """Save a label: the only request that writes to a run."""
         body = await request.read()
 
         def work() -> dict[str, Any]:
@@ -177,6 +181,24 @@ class PageServer:
             return web.json_response(await asyncio.to_thread(work))
         except JournalError as error:
             return failed(error, _UNAVAILABLE)
+        except (LimpetError, OSError, ValueError) as error:
+            return failed(error)
+
+    async def _order(self, request: web.Request) -> web.Response:
+        """Give an order to a run, and answer when it is done."""
+        body = await request.read()
+
+        def work(_: object) -> str:
+            given = _json(body)
+            words = given.get("words", []) if isinstance(given, dict) else None
+            if not isinstance(words, list):
+                raise LimpetError("an order is a JSON object")
+            run = self.runs.path(str(given.get("run")))
+            return control(run).order(str(given.get("order")), words, given.get("endpoint", ""))
+
+        try:
+            # In a thread of its own: a run may take an hour to stop.
+            return web.json_response({"done": await self._orders.run(work, None)})
         except (LimpetError, OSError, ValueError) as error:
             return failed(error)
 

@@ -111,6 +111,11 @@ class OpenaiWorkflow(Workflow):
         return [model_name(self._model)]
 
     @property
+    def reserves(self) -> bool:
+        """Whether each of its requests reserves what it may use."""
+        return self._model.reserves
+
+    @property
     def _counted(self) -> dict[str, Any]:
         """The settings that its answers depend on, besides the item and the model."""
         more = {"params": self._params, "schema": self._schema, "version": self._version}

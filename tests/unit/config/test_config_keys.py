@@ -6,7 +6,7 @@ from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixtu
 TOP = (
     "name, dataset, models, workflow, run, trials, evaluators, matrix, pace, retry, timeout, "
     "engine, on_change, env_file, retry_failed, secrets, mask, "
-    "fail_fast, stop_when, prices, output"
+    "fail_fast, stop_when, budget, stall, prices, output"
 )
 READS = (
     "path, python, id, input, expected, on_bad_row, limit, sample, shuffle, seed, sheet, "

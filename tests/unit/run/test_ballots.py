@@ -218,3 +218,27 @@ def test_ballots_that_cannot_be_read_stop_the_run_before_a_call(tmp_path):
     ):
         evaluate(run, ["a", "b"], ask)
     assert len(ask.asked) == asked
+
+
+def test_beside_a_stalled_vote_only_the_missing_votes_are_asked_again(tmp_path):
+    asked = []
+
+    async def ask(voter, output):
+        asked.append(voter)
+        if voter == "b" and asked.count("b") == 1:
+            await asyncio.sleep(100)
+        await asyncio.sleep(0.01)
+        return {"label": "yes", "usage": {"total_tokens": 10}}
+
+    result = limpet.evaluate(
+        ROWS[:1],
+        shout,
+        [Panel(["a", "b", "c"], ask)],
+        run=tmp_path / "run",
+        stall={"after": 0.5, "do": "retry"},
+        show=False,
+    )
+    assert sorted(asked) == ["a", "b", "b", "c"]  # those on disk are not paid for twice
+    assert result.items[0].scores["panel"].value == 1.0
+    ballots = ballots_in(tmp_path / "run")
+    assert len({line["_limpet"]["key"] for line in ballots}) == len(ballots) == 3

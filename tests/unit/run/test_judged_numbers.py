@@ -5,8 +5,10 @@ import pytest
 import limpet
 from limpet.report.summary import remarks
 from limpet.run.reading import RunReader
+from limpet.types import Between
 
 ROWS = [{"id": f"q{n}", "question": f"question {n}"} for n in range(4)]
+FIVE = [*ROWS, {"id": "q4", "question": "question 4"}]
 PRICES = {"m": {"prompt": 1_000_000, "completion": 0}}
 
 
@@ -43,31 +45,33 @@ def test_agreement_and_flips_stand_beside_the_mean(tmp_path):
         assert summary["workflow"]["truncated"] == 2
 
 
-def test_the_plan_says_what_the_calls_will_cost(tmp_path):
-    run = tmp_path / "run"
+def edited(run, tokens, **prices):
+    """Evaluate five items, and plan them with another judge."""
     first = judge("right", lambda n: None, tokens=3)
-    evaluate(run, first, prices=PRICES)
-    assert "$" not in str(limpet.plan(ROWS, shout, [first], run=run))
-    edited = judge("right", lambda n: None, tokens=7)
-    plan = limpet.plan(ROWS, shout, [edited], run=run)
-    assert str(plan).endswith("→ 4 calls of right (about $12.00)")
-    assert plan.evaluators[0].cost_each == 3.0
+    limpet.evaluate(FIVE, shout, [first], run=run, show=False, **prices)
+    assert limpet.plan(FIVE, shout, [first], run=run).forecast is None
+    return limpet.plan(FIVE, shout, [judge("right", lambda n: 0, tokens=tokens)], run=run)
+
+
+def test_the_plan_says_what_the_calls_will_cost(tmp_path):
+    plan = edited(tmp_path / "run", 7, prices=PRICES)
+    assert "→ 5 calls of right\nabout 5 calls, 15 tokens, $15.00, " in str(plan)
+    assert str(plan).endswith(" (from 5 cells of an earlier version in this run)")
+    assert plan.forecast.cost == Between(pytest.approx(15.0), pytest.approx(15.0))
 
 
 def test_without_prices_the_plan_says_how_many_tokens(tmp_path):
-    run = tmp_path / "run"
-    evaluate(run, judge("right", lambda n: None, tokens=3))
-    plan = limpet.plan(ROWS, shout, [judge("right", lambda n: 0, tokens=3)], run=run)
-    assert str(plan).endswith("→ 4 calls of right (about 12 tokens)")
+    plan = edited(tmp_path / "run", 3)
+    assert "→ 5 calls of right\nabout 5 calls, 15 tokens, " in str(plan)
+    assert str(plan).endswith("; cost unknown")
 
 
 def test_a_damaged_summary_costs_no_plan(tmp_path):
-    run = tmp_path / "run"
-    evaluate(run, judge("right", lambda n: None, tokens=3))
+    plan = edited(tmp_path / "run", 3)
     for text in ("", "[]", '{"workflow": 1, "evaluators": {"right": []}}', '{"evaluators": 3}'):
-        (run / "summary.json").write_text(text)
-        plan = limpet.plan(ROWS, shout, [judge("right", lambda n: 0, tokens=3)], run=run)
-        assert str(plan).endswith("→ 4 calls of right")
+        (tmp_path / "run" / "summary.json").write_text(text)
+        judged = [judge("right", lambda n: 0, tokens=3)]
+        assert limpet.plan(FIVE, shout, judged, run=tmp_path / "run").forecast == plan.forecast
 
 
 def test_the_plan_says_how_many_calls_several_votes_take(tmp_path):
@@ -76,7 +80,7 @@ def test_the_plan_says_how_many_calls_several_votes_take(tmp_path):
 
     judged = limpet.judge(never, "Is {{output}} right?", votes=3)
     plan = limpet.plan(ROWS, shout, {"right": judged}, run=tmp_path / "run")
-    assert str(plan).endswith("→ 4 calls of workflow, 4 of right (up to 12 calls)")
+    assert "→ 4 calls of workflow, 4 of right (up to 12 calls)\n16 calls; " in str(plan)
 
 
 def test_a_column_that_a_judge_needs_is_missed_before_the_first_call(tmp_path):
@@ -127,13 +131,10 @@ def votes_of(votes, prompt="Is {{output}} right?", yes=1):
 @pytest.mark.parametrize(
     ("judged", "cost"),
     [
-        (votes_of(5), "4 scores of right (up to 8 calls, about 80 tokens)"),
+        (votes_of(5), "4 scores of right (up to 8 calls)"),
         (votes_of(1), "4 scores of right (no calls: all replies are on disk)"),
         (votes_of(3, yes=2), "4 scores of right (no calls: all replies are on disk)"),
-        (
-            votes_of(3, "Is {{output}} good?"),
-            "4 scores of right (up to 12 calls, about 120 tokens)",
-        ),
+        (votes_of(3, "Is {{output}} good?"), "4 scores of right (up to 12 calls)"),
         (votes_of(3), "no calls"),
     ],
     ids=["more votes", "fewer votes", "other values", "another prompt", "unchanged"],
@@ -145,8 +146,9 @@ def test_the_plan_counts_only_calls_whose_replies_are_not_on_disk(tmp_path, judg
     run = tmp_path / "run"
     limpet.evaluate(ROWS, echo, votes_of(3), run=run, show=False)
     plan = limpet.plan(ROWS, echo, judged, run=run)
-    assert str(plan).endswith(f"→ {cost}")
+    assert str(plan).splitlines()[0].endswith(f"→ {cost}")
     calls = plan.evaluators[0].asks
+    assert (plan.forecast.calls.high if plan.forecast else 0) == calls
     ballots = run / "right.ballots_output.jsonl"
     before = len(ballots.read_text().splitlines())
     limpet.evaluate(ROWS, echo, judged, run=run, show=False)

@@ -495,7 +495,7 @@ def test_the_plan_says_that_it_may_be_less(bench):
     plan = limpet.plan(
         ROWS, bench.answer, {"correct": exact_match()}, bench.path, stop_when={"correct": 0.02}
     )
-    assert str(plan).endswith("; fewer if correct ± 0.02 is reached sooner")
+    assert "; fewer if correct ± 0.02 is reached sooner\n" in str(plan)
 
 
 # ---- for all ------------------------------------------------------------------------------------

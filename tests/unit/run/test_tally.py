@@ -58,7 +58,7 @@ def test_what_is_done_failed_and_in_flight_is_counted_by_step(tally, clock):
     assert (workflow.total, workflow.kept, workflow.done) == (10, 4, 1)
     assert (workflow.failed, workflow.errors) == ({"timeout": 1}, {"TimeoutError": 1})
     assert workflow.retries == 1
-    assert workflow.in_flight == (("q2", 2, 3.0, 0),)
+    assert workflow.in_flight == (("q2", 2, 3.0, 0, False),)
     assert (workflow.ended, workflow.left) == (6, 4)
     # What has no answer gets no score: nobody waits for that one.
     assert (correct.total, correct.kept, correct.done) == (9, 4, 0)

@@ -12,7 +12,7 @@ from limpet.evaluators.judge_votes import Ask
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.pacing.permits import asks_for_each_call
-from limpet.run.executing.outcomes import masked_record
+from limpet.run.executing.outcomes import AGAIN, masked_record
 from limpet.run.planning.work_items import ScoreTask, ballot_key
 from limpet.run.record_fields import BALLOTS
 from limpet.secrets.masking import Masking
@@ -105,16 +105,27 @@ class ScoreBallots:
         work_item = self._scoring.work_item
         key = ballot_key(work_item, identity)
         self.keys.append(key)
-        column = await self._step.column()
-        if column.generation_of(key) >= self._generation:
-            entry = await asyncio.to_thread(column.read, key)
-            if entry is not None:
-                kept: Mapping[str, Any] = entry.record
-                self._used[key] = kept.get("usage")
-                return kept
+        if (kept := await self._kept(key)) is not None:
+            return kept
+        known = key in self._used
         with receipts_in([]):  # once it is on disk, they are in the ballot
             said = await ask()
-            cell = Cell(self._step.step, work_item.item.id, work_item.trial, key)
-            await self._step.record(cell, said, self._generation)
-        self._used[key] = said.get("usage")
-        return said
+            if known or key not in self._used:
+                cell = Cell(self._step.step, work_item.item.id, work_item.trial, key)
+                await self._step.record(cell, said, self._generation)
+        # A call beside this one may have been faster: then both are paid for.
+        is_late = not known and key in self._used
+        self._used[key + AGAIN if is_late else key] = said.get("usage")
+        return (is_late and await self._kept(key)) or said
+
+    async def _kept(self, key: str) -> Mapping[str, Any] | None:
+        """Return a ballot that is on disk."""
+        column = await self._step.column()
+        entry = None
+        if column.generation_of(key) >= self._generation:
+            entry = await asyncio.to_thread(column.read, key)
+        if entry is None:
+            return None
+        kept: Mapping[str, Any] = entry.record
+        self._used[key] = kept.get("usage")
+        return kept

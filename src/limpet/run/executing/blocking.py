@@ -81,6 +81,7 @@ _REST_S, _SAMPLE_S = 0.05, 0.02
 _LATE_S = 0.03
 _SAMPLES, _BLOCKED_S = 5, 0.1
 _AGAIN_AND_AGAIN = 3
+_LONG_BLOCK_S = 60.0
 _OURS = str(Path(__file__).parents[2])
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -99,6 +100,9 @@ class LoopWatch:
         self._journal = journal
         self._blocks: Counter[CodeType] = Counter()
         self._is_alive = True
+        self._is_said = False
+        self._alive_at = time.monotonic()
+        self._long_since = 0.0
         self._seen: Blocker | None = None
         self._samples = 0
         self._since = self._waited_before = 0.0
@@ -126,12 +130,15 @@ class LoopWatch:
             if self._is_alive:
                 self._forget()
                 self._counted = None
+                self._alive_at = time.monotonic()
                 self._is_alive = False
                 self._loop.call_soon_threadsafe(self._live)
                 pause_s = _REST_S
             else:
-                self._forget() if late_s > _LATE_S else self._sample()
-                pause_s = _SAMPLE_S
+                if not self._is_said:
+                    self._forget() if late_s > _LATE_S else self._sample()
+                self._look_for_long_block()
+                pause_s = _REST_S if self._is_said else _SAMPLE_S
             woke = time.monotonic()
 
     def _live(self) -> None:
@@ -162,8 +169,22 @@ class LoopWatch:
         code = blocker.frame.f_code
         self._blocks[code] += 1
         if self._blocks[code] == _AGAIN_AND_AGAIN:
-            self._over.set()  # reported once
+            self._is_said = True  # reported once
             self._say(code.co_qualname.rpartition("<locals>.")[2], blocker.location)
+
+    def _look_for_long_block(self) -> None:
+        """Say once for each block of a minute where the loop's thread stands."""
+        if self._long_since == self._alive_at or time.monotonic() - self._alive_at < _LONG_BLOCK_S:
+            return
+        self._long_since = self._alive_at
+        frame, lines = sys._current_frames().get(self._ident), []  # noqa: SLF001 - documented
+        while frame is not None:
+            lines.append(users_line(frame))
+            frame = frame.f_back
+        stack = " ← ".join(filter(None, lines)) or "code that is not yours"
+        words = f"the event loop is blocked for a minute, by {stack}"
+        logger.warning("no progress: %s", words)
+        self._journal.log_event("no_progress", at_once=True, step="", words=words)
 
     def _say(self, name: str, location: str) -> None:
         # On this thread: the loop is blocked, and a hundred calls may be waiting to block it.
@@ -193,6 +214,15 @@ def at_work(frame: FrameType | None) -> Blocker | None:
     if not outermost.f_code.co_flags & _ASYNC:
         return None
     return Blocker(outermost, f"{_shown(innermost.f_code.co_filename)}:{innermost.f_lineno}")
+
+
+def users_line(frame: FrameType) -> str:
+    """Return where a frame of the user's code stands; empty: it is not the user's."""
+    code = frame.f_code
+    if not _is_users(code.co_filename):
+        return ""
+    name = code.co_qualname.rpartition("<locals>.")[2]
+    return f"{_shown(code.co_filename)}:{frame.f_lineno} in {name}"
 
 
 @functools.lru_cache(maxsize=1024)

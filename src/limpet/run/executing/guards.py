@@ -16,6 +16,7 @@ from limpet.errors import FailFastError, LimpetError
 from limpet.executors.retry import Classify
 from limpet.journal.journal import Journal
 from limpet.pacing.signals import FailureKind, Signal, recognised
+from limpet.run.executing.outcomes import SKIPPED
 from limpet.shapes import Cell, Failure, Outcome
 from limpet.text import harmless, money, one_line
 
@@ -232,7 +233,7 @@ class FailFast:
 
     def see(self, outcome: Outcome) -> FailFastError | None:
         step, failure = outcome.cell.step, outcome.failure
-        if step not in self._cells or step in self._through:
+        if step not in self._cells or step in self._through or _is_skipped(failure):
             return None
         if failure is None:
             self._through.add(step)
@@ -277,6 +278,7 @@ class Repetition:
         step, failure = outcome.cell.step, outcome.failure
         if failure is None:
             self._rows.pop(step, None)
+        if failure is None or _is_skipped(failure):
             return
         kind = _alike(failure)
         before, many = self._rows.get(step, (kind, 0))
@@ -287,6 +289,10 @@ class Repetition:
             self._journal.log_event("repeating", step=step, failures=many, alike=kind)
             message = "%s: %s cells in a row failed the same way: %s"
             logger.warning(message, one_line(step), many, reason)
+
+
+def _is_skipped(failure: Failure | None) -> bool:
+    return failure is not None and failure.kind == SKIPPED
 
 
 def _alike(failure: Failure) -> str:

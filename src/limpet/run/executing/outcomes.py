@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from limpet.engines.tracebacks import user_traceback
-from limpet.errors import JournalError, TransientError
+from limpet.errors import ItemSkippedError, JournalError, TransientError
 from limpet.executors.details import Attempt, Finished
 from limpet.journal.journal import Journal
 from limpet.json_values import NotPlainError, kept_form, plain_size
@@ -57,6 +57,8 @@ def masked_record(
 
 
 logger = logging.getLogger("limpet.run")
+SKIPPED = "skipped"
+"""The class of cells that somebody said to leave out."""
 
 
 # ---- What was left out of results? --------------------------------------------------------------
@@ -90,6 +92,10 @@ class Omissions:
 # own usage.
 
 
+AGAIN = " again"
+"""Ends the key of a ballot that two calls at the same time asked for: both were paid for."""
+
+
 @dataclass(slots=True)
 class _Bill:
     """What was paid for one cell.
@@ -103,17 +109,35 @@ class _Bill:
     kept: dict[str, Plain | None] = field(default_factory=dict)
 
 
+class _AttemptReceipts(receipts_in):
+    """Records the replies of an attempt; that of the last one that succeeded comes last.
+
+    Of two attempts at the same time, the one that began first may succeed.
+    """
+
+    __slots__ = ("_all",)
+
+    def __init__(self, every: list[Receipts]) -> None:
+        super().__init__([])
+        self._all = every
+        every.append(self._receipts)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        super().__exit__(kind, error, trace)
+        if error is None:
+            self._all[:] = [one for one in self._all if one is not self._receipts]
+            self._all.append(self._receipts)
+
+
 class Paid:
     """What was paid for the unfinished cells of a step, by key."""
 
     def __init__(self) -> None:
         self._bills: dict[str, _Bill] = {}
 
-    def attempt(self, key: str) -> receipts_in:
+    def attempt(self, key: str) -> "_AttemptReceipts":
         """Return a context for an attempt of a cell that records its replies."""
-        receipts: Receipts = []
-        self._bills.setdefault(key, _Bill()).attempts.append(receipts)
-        return receipts_in(receipts)
+        return _AttemptReceipts(self._bills.setdefault(key, _Bill()).attempts)
 
     def ballots(self, key: str) -> dict[str, Plain | None]:
         """Return the usage of a cell's ballots, for the attempt to fill in."""
@@ -131,7 +155,7 @@ class Paid:
         told = None if output is None else output.usage
         if told is not None:
             attempts = attempts[:-1]
-        kept = bill.kept.values() if output is None else ()
+        kept = [one for name, one in bill.kept.items() if output is None or name.endswith(AGAIN)]
         receipts = [*kept, *(receipt for attempt in attempts for receipt in attempt)]
         if isinstance(told, Usage) and not receipts:
             return told
@@ -220,6 +244,8 @@ class Outcomes:
         record, facts = step.record_of(finished), self._facts(finished)
         if finished.error is not None:
             kind = attempts[-1]["class"] if attempts else "permanent"
+            if isinstance(finished.error, ItemSkippedError):
+                kind = SKIPPED
             own = kind == "transient" and not _is_external(finished.error)
             if own or kind in ("permanent", "mistake"):
                 kind = step.own_kind or kind

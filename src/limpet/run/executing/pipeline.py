@@ -7,6 +7,7 @@ hold up the workflow until its queue is full. An answer is queued once it is on 
 import asyncio
 import functools
 import logging
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -21,9 +22,14 @@ from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.pacing.registry import pacing_with
+from limpet.run.budget import Ledger
+from limpet.run.executing import standing
 from limpet.run.executing.blocking import LoopWatch
 from limpet.run.executing.guards import FailFast, Guard, Guards, Repetition, Spent
+from limpet.run.executing.hand import Hand
 from limpet.run.executing.outcomes import Omissions
+from limpet.run.executing.spending import Spending
+from limpet.run.executing.stalls import Stalls
 from limpet.run.executing.step_runner import StepRunner
 from limpet.run.executing.steps import AnsweringStep, ScoringStep
 from limpet.run.executing.stopping import Stopping
@@ -34,7 +40,7 @@ from limpet.run.planning.work_items import AnswerTask, ScoreTask, WorkItem
 from limpet.run.record_fields import ROW, SAW_MASKED
 from limpet.run.request import Request, secrets_of
 from limpet.run.results.output_files import AnswerRows, as_json
-from limpet.run.run_file import WORKFLOW
+from limpet.run.run_file import WORKFLOW, RunFile
 from limpet.secrets.known import certain_secrets
 from limpet.secrets.masking import Masking
 from limpet.shapes import Outcome
@@ -98,18 +104,23 @@ class Pipeline:
     """The steps of a session, and the queues between them.
 
     `fingerprint_of` returns the fingerprint of an evaluator, by name; `taking` takes the items one
-    by one, if the session has goals; `live` gets each answer.
+    by one, if the session has goals; `ledger` has what was spent; `live` gets each answer.
+
+    Attributes:
+        hand: Carries out orders.
     """
 
     def __init__(
         self,
         journal: Journal,
         request: Request,
+        run_file: RunFile,
         lookup: Lookup,
         fingerprint_of: Callable[[str], str],
         masking: Masking,
         files: WatchedFiles,
         taking: Taking | None,
+        ledger: Ledger,
         live: LiveAnswers | None = None,
     ) -> None:
         self._journal = journal
@@ -122,6 +133,10 @@ class Pipeline:
         steps = (lookup.plan.workflow, *lookup.plan.evaluators) if request.fail_fast else ()
         fail_fast = {step.name: step.calls for step in steps if not step.kept}
         spent = Spent()
+        cells = {step.name: step.calls for step in (lookup.plan.workflow, *lookup.plan.evaluators)}
+        self._spending = Spending(
+            request.budget, ledger, request.prices, cells, self._stop_for_the_budget
+        )
         guards: list[Guard] = [Repetition(journal), FailFast(fail_fast, spent)]
         guards += [guard for guard in (taking, live) if guard is not None]
         self._taking = taking
@@ -136,10 +151,10 @@ class Pipeline:
             masking,
             files,
             frozenset(fail_fast),
+            self._spending,
         )
         omissions = Omissions(journal, masking)
         pass_on = self._pass_on if request.evaluators else None
-        cells = {step.name: step.calls for step in (lookup.plan.workflow, *lookup.plan.evaluators)}
         engines = StepEngines(request.engines, cells, self._tell_of_worker)
         self._answering = AnsweringStep(runner, request, omissions, engines, pass_on)
         self._scoring = [
@@ -163,6 +178,10 @@ class Pipeline:
                 lambda: self.stop_reason is not None,
             )
         self._opened = AsyncExitStack()  # closes the steps, the last opened first
+        self.hand = Hand(request, journal, run_file, lookup, runner, self._stopping)
+        self._stalls = Stalls(request.stall, journal, runner, request.watcher, runner.counted)
+        runner.hedged = self._stalls.hedged
+        guards += [self.hand, self._stalls]
 
     @property
     def stop_reason(self) -> Exception | None:
@@ -182,6 +201,13 @@ class Pipeline:
 
     async def execute(self) -> None:
         self._stopping.loop = asyncio.get_running_loop()
+        self.hand.begin()
+        try:
+            await self._execute_all()
+        finally:
+            await asyncio.to_thread(self.hand.end)
+
+    async def _execute_all(self) -> None:
         taking = self._taking
         if taking is not None:
             taking.take_finished()
@@ -230,6 +256,9 @@ class Pipeline:
         self._opened.push_async_callback(self._stopping.close, held)
         return self.stop_reason is None  # False if it was interrupted meanwhile
 
+    def _stop_for_the_budget(self, reason: LimpetError) -> None:
+        self._stopping.stop(reason, math.inf)  # what is in flight ends and is kept
+
     def _tell_of_worker(self, event: str, facts: dict[str, Any]) -> None:
         self._journal.log_event(event, **facts)
         if event == "worker_lost" and self.stop_reason is None:
@@ -264,6 +293,9 @@ class Pipeline:
     async def _run_steps(self, missing: Sequence[AnswerTask], kept: Sequence[AnswerTask]) -> None:
         watch = LoopWatch(self._journal)
         watch.start()
+        self._spending.start()
+        standing.watch(self._runner)
+        stalls = asyncio.ensure_future(self._stalls.watch())
         try:
             async with asyncio.TaskGroup() as group:
                 for step in self._scoring:
@@ -272,7 +304,9 @@ class Pipeline:
         except BaseExceptionGroup as group_of_errors:
             raise _unwrap_single(group_of_errors) from None
         finally:
+            stalls.cancel()
             watch.stop()
+            self._spending.close()
             self._runner.close()
 
     # ---- from step to step ----------------------------------------------------------------------

@@ -17,7 +17,9 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.files import NO_SPACE
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
+from limpet.run.budget import Ledger
 from limpet.run.evaluation_result import EvaluationResult
+from limpet.run.executing.control_socket import ControlSocket
 from limpet.run.executing.pipeline import LiveAnswers, Pipeline
 from limpet.run.executing.session_log import (
     begin_session,
@@ -26,7 +28,7 @@ from limpet.run.executing.session_log import (
     say_unfinished,
 )
 from limpet.run.executing.session_results import SessionResults
-from limpet.run.executing.stopping import interrupted
+from limpet.run.executing.stopping import interrupted, unpaused
 from limpet.run.executing.taking import Taking, begin_order
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.counting import record_outdated, record_redone
@@ -38,6 +40,7 @@ from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import end_redo
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
+from limpet.run.results.costs import check_priced
 from limpet.run.results.summary import Numbers
 from limpet.run.run_file import WORKFLOW, RunFile
 
@@ -70,6 +73,8 @@ class EvaluationSession:
         self._lookup: Lookup | None = None
         self._taking: Taking | None = None
         self._live: LiveAnswers | None = None
+        self._ledger: Ledger | None = None
+        self._socket: ControlSocket | None = None
 
     # ---- before ---------------------------------------------------------------------------------
 
@@ -84,7 +89,7 @@ class EvaluationSession:
         self._steps = [*planner.steps]
         self._identities, self._masking = planner.identities, planner.masking
         self._journal = journal = Journal(layout, durability=request.durability)
-        run_file = RunFile.load(layout)
+        run_file = unpaused(layout)
         if request.as_toolkit:
             journal.move_column(WORKFLOW)
         done = self._make_plan(journal, run_file)
@@ -112,6 +117,8 @@ class EvaluationSession:
             mark=mark,
         )
         self._run_file = run_file
+        if self._pipeline is not None and self._temporary is None:
+            self._socket = ControlSocket(layout.home, self._pipeline.hand.obey)
         if self._taking is not None:
             with RunReader(layout.home, self._columns) as reader:
                 self._taking.add_earlier(reader.items(whole=False))
@@ -174,13 +181,28 @@ class EvaluationSession:
         return Pipeline(
             journal,
             request,
+            run_file,
             lookup,
             self._identities.fingerprint,
             self._masking,
             self._watched,
             self._taking,
+            self._open_ledger(),
             self._live,
         )
+
+    def _open_ledger(self) -> Ledger:
+        """Open what the run has spent so far.
+
+        Raises:
+            LimpetError: The budget limits the cost, and a model has no price.
+        """
+        request = self._request
+        if "cost" in request.budget:
+            check_priced(request.prices, (request.workflow, *request.evaluators))
+        durable = bool(request.budget) and request.durability == "sync"
+        self._ledger = Ledger(self._layout.spent, durable=durable)
+        return self._ledger
 
     def _write_items(self, lookup: Lookup, known: ItemsMark) -> ItemsMark:
         """Write the requested items to `items.jsonl`, for readers of the files."""
@@ -332,8 +354,12 @@ class EvaluationSession:
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
+        if self._socket is not None:
+            self._socket.close()
         if self._live is not None:
             self._live.close()
+        if self._ledger is not None:
+            self._ledger.close()
         self._record_end_state()
         close_session(journal, self._run_file)
 
@@ -343,5 +369,9 @@ class EvaluationSession:
             with self.handling_signals():
                 self._close_journal()
         finally:
+            if self._pipeline is not None:
+                self._pipeline.hand.close()
+            if self._socket is not None:
+                self._socket.wait()
             if self._temporary is not None:
                 self._temporary.cleanup()

@@ -10,6 +10,7 @@ from typing import Any
 from limpet.errors import DiskFullError, JournalError
 from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.layout import Layout
+from limpet.run.budget import KINDS, amount_in, read_ledger, spent_words
 from limpet.run.calibrating.corrected import add_calibrations
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.executing.taking import Taking
@@ -173,6 +174,12 @@ class SessionResults:
             summary[STOP_WHEN] = self._taking.summary()
         if self._given_up:
             summary[GIVEN_UP] = self._given_up
+        if self._request.budget and (spent := read_ledger(self._layout.spent)) is not None:
+            summary["budget"] = {
+                "limits": dict(self._request.budget),
+                "spent": {kind: amount_in(spent, kind) for kind in KINDS},
+                "words": spent_words(self._request.budget, spent),
+            }
         add_price_gaps(summary, self._request.prices)
         summary["bad_rows"] = [str(row) for row in self._request.bad_rows]
         reported, total = numbers.items // self._request.trials, len(self._request.items)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from limpet.engines.step_engines import StepEngine
+from limpet.errors import LimpetError
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Finished
 from limpet.executors.inputs import InputSource
@@ -28,6 +29,7 @@ from limpet.run.executing.guards import (
 )
 from limpet.run.executing.outcomes import Step
 from limpet.run.executing.recorder import Recorder
+from limpet.run.executing.spending import Spending
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.counting import Counting
@@ -37,8 +39,10 @@ from limpet.run.run_file import WORKFLOW
 from limpet.run.watcher import FixedPace
 from limpet.secrets.masking import Masking
 from limpet.shapes import Cell, Output
+from limpet.text import one_line
 
 _REMEMBER_EVERY_S = 10.0
+_ORDERED = "ordered"  # why executors are paused
 _FREE_CONCURRENCY = 32  # of a step without an endpoint
 _PACE_EVERY_S = 2.0
 
@@ -51,6 +55,10 @@ class StepRunner:
     Attributes:
         counting: Decides whether a record counts.
         pacers: The pacer of each endpoint.
+        spending: What the session spends.
+        executors: The recorder and the executor of each step that has begun.
+        paused_at: When it was told to start nothing; empty: it was not.
+        hedged: Returns a step's function with what is done about its stalled calls.
     """
 
     def __init__(
@@ -63,10 +71,12 @@ class StepRunner:
         masking: Masking,
         files: WatchedFiles,
         fail_fast: frozenset[str],
+        spending: Spending,
     ) -> None:
         options = request.options
         self.journal = journal
         self.counting = counting
+        self.spending = spending
         fixed = options.get("concurrency", "auto") != "auto"
         self.pacers = PacerRegistry(
             max_in_flight=_most_in_flight(options),
@@ -86,6 +96,10 @@ class StepRunner:
         self._files = files
         self._fail_fast = fail_fast
         self._recorders: list[Recorder] = []
+        self._engines: dict[str, StepEngine | None] = {}  # of the steps with a pace of their own
+        self.paused_at = ""
+        self.hedged: Callable[[Any, Any], Any] = lambda _, function: function
+        self.executors: dict[str, tuple[Recorder, AsyncExecutor[Any, Any]]] = {}
         self._remembered_at = time.monotonic()
         self._unsubscribe: list[Callable[[], None]] = []
 
@@ -104,6 +118,10 @@ class StepRunner:
         """Return a callback for the worker that takes a cell; None: nobody listens."""
         watcher = self._watcher
         return None if watcher is None else functools.partial(watcher.taken, cell)
+
+    def counted(self) -> None:
+        """Count a call that begins beside a stalled one."""
+        self._guards.started()
 
     @property
     def given_up(self) -> int:
@@ -150,8 +168,11 @@ class StepRunner:
             most, number = engine.most, options.get("concurrency", "auto")
             options["max_concurrency"] = min(most, options.get("max_concurrency", most))
             options["concurrency"] = number if number == "auto" else min(most, number)
-        executor = recorder.executor(function, options)
+        executor = recorder.executor(self.hedged(recorder.step.cell_of, function), options)
         executor.quiet = True  # its messages name an index, which means nothing to users
+        self.executors[recorder.step.name] = recorder, executor
+        if self.paused_at:
+            executor.pause(_ORDERED)
         if endpoint is not None or is_workflow:
             self._watch_pace(recorder.step.name, executor, engine)
         return executor
@@ -159,20 +180,77 @@ class StepRunner:
     def _watch_pace(
         self, step: str, executor: AsyncExecutor[Any, Any], engine: StepEngine | None
     ) -> None:
-        fixed = f"{executor.concurrency} at a time"
+        self._engines[step] = engine
         pacer = executor.pacer
         if pacer is None:
-            words = ", ".join(filter(None, (fixed, "" if engine is None else engine.words)))
-            self.journal.log_event("pace", step=step, words=words)
+            self._tell_free_pace(step, executor, engine)
         else:
             endpoint = self._masking.ours.text(pacer.key)
             stop = _tell_pace(self.journal, step, endpoint, pacer, engine, self._remember)
             self._unsubscribe.append(stop)
+            self._tell_watcher(step, pacer, engine)
+
+    def _tell_free_pace(
+        self, step: str, executor: AsyncExecutor[Any, Any], engine: StepEngine | None
+    ) -> None:
+        """Tell the pace of a step without an endpoint."""
+        fixed = f"{executor.orders.concurrency or executor.concurrency} at a time"
+        words = ", ".join(filter(None, (fixed, "" if engine is None else engine.words)))
+        self.journal.log_event("pace", step=step, words=words)
+        self._tell_watcher(step, FixedPace(fixed), engine)
+
+    def _tell_watcher(self, step: str, pace: Any, engine: StepEngine | None) -> None:
         if self._watcher is not None:
-            pace: Any = pacer or FixedPace(fixed)
             if engine is not None and engine.words:
                 pace = PaceOnWorkers(pace, engine)
             self._watcher.paced(step, pace)
+
+    # ---- orders ---------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Start no more calls, in any step; time does not count."""
+        self.spending.pause()
+        self.paused_at = time.strftime("%H:%M:%S")
+        for _, executor in self.executors.values():
+            executor.pause(_ORDERED)
+
+    def resume(self) -> None:
+        """Continue after `pause`."""
+        self.spending.start()
+        self.paused_at = ""
+        for _, executor in self.executors.values():
+            executor.resume(_ORDERED)
+
+    def change_pace(self, most: int | None, endpoint: str) -> str:
+        """Hold another number of calls in flight to an endpoint, or find its limit again.
+
+        Args:
+            most: The number; None: find the limit.
+            endpoint: The endpoint, or a step without one; empty: there is only one.
+
+        Raises:
+            LimpetError: There is no such endpoint, or there are several.
+        """
+        mask = self._masking.ours.text
+        pacers = {mask(pacer.key): pacer for pacer in self.pacers}
+        free = [step for step in self._engines if self.executors[step][1].pacer is None]
+        names = [*pacers, *free]
+        if (endpoint not in names) if endpoint else (len(names) != 1):
+            what = f"{one_line(endpoint)}: no such endpoint" if endpoint else "pace: of which one?"
+            raise LimpetError(what, hint=f"--endpoint {' or '.join(names)}")
+        name = endpoint or names[0]
+        pacer, usual = pacers.get(name), self._options.get("max_concurrency", MAX_IN_FLIGHT)
+        for step, (_, executor) in self.executors.items():
+            if (step == name) if pacer is None else (executor.pacer is pacer):
+                engine = self._engines.get(step)
+                number = most or (_FREE_CONCURRENCY if pacer is None else usual)
+                cap = None if engine is None else engine.most
+                executor.set_concurrency(number if cap is None else min(cap, number))
+                if pacer is None:
+                    self._tell_free_pace(step, executor, engine)
+        if pacer is not None:
+            pacer.change(most or usual, fixed=most is not None)
+        return f"{name}: {'auto' if most is None else f'{most:,} at a time'}"
 
     async def run(
         self,

@@ -187,6 +187,7 @@ class AnsweringStep(_CellStep):
         self._pass_on = pass_on
         self._prices = request.prices
         self._paid = Paid()
+        self._spending = runner.spending.step(self.name, self.target)
         self._on_item_complete = request.on_item_complete
         self._recorder: Recorder | None = None
         self._digests: dict[int, dict[str, Any]] = {}  # of answers that are being recorded
@@ -213,8 +214,11 @@ class AnsweringStep(_CellStep):
 
     async def _answer(self, task: AnswerTask) -> Output:
         item = own_copy(task[0].item)  # the next attempt must not see its changes
-        with self._paid.attempt(task[1].key):
-            return await self.engine.call(item, self._runner.taken(task[1]))
+        with self._paid.attempt(task[1].key) as receipts:
+            async with self._spending.attempt(receipts) as outputs:
+                output = await self.engine.call(item, self._runner.taken(task[1]))
+                outputs.append(output)
+                return output
 
     def _read_returned(self, returned: Any) -> Output:
         return read_output(returned, self._omissions)
@@ -351,6 +355,7 @@ class ScoringStep(_CellStep):
         self._omissions = omissions
         self._prices = prices
         self._paid = Paid()
+        self._spending = runner.spending.step(self.name, self.target)
         self._ballots = runner.ballots(evaluator.name)
         self._column = runner.journal.column(evaluator.name)
 
@@ -396,10 +401,12 @@ class ScoringStep(_CellStep):
         reads, item = self.target.reads, task.work_item.item
         scored = given(item, task.output, task.trace, reads)
         needed = self._runner.counting.needed(self.name, item.id, task.cell.key)
-        with self._paid.attempt(key := task.cell.key):
+        with self._paid.attempt(key := task.cell.key) as receipts:
             ballots = self._ballots.of(task, needed, self._paid.ballots(key))
             with casting_into(ballots):
-                output = await self.engine.call(scored, self._runner.taken(task.cell))
+                async with self._spending.attempt(receipts) as outputs:
+                    output = await self.engine.call(scored, self._runner.taken(task.cell))
+                    outputs.append(output)
         if len(ballots.keys) > 1:
             task.facts[MADE_OF] = ballots.keys
         return output

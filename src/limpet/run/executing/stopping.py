@@ -3,19 +3,23 @@
 import asyncio
 import logging
 import math
+import os
+import shlex
 import signal
 from typing import Any, TypeVar
 
 from limpet.engines.opened_step import OpenedStep
-from limpet.errors import InterruptedRunError
+from limpet.errors import InterruptedRunError, RunPausedError
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.journal.journal import Journal
+from limpet.journal.layout import Layout
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.results.map_result import MapResult
+from limpet.run.run_file import RunFile
 from limpet.run.watcher import Watcher
 from limpet.secrets.masking import Masking
-from limpet.text import text_of
+from limpet.text import harmless, text_of
 
 logger = logging.getLogger("limpet.run")
 
@@ -25,6 +29,22 @@ def interrupted(signum: int | None) -> InterruptedRunError:
     reason = InterruptedRunError("the run was interrupted", hint="run it again to resume")
     reason.signum = signum
     return reason
+
+
+def unpaused(layout: Layout) -> RunFile:
+    """Return the content of `run.json`.
+
+    Raises:
+        RunPausedError: The run is paused, so no session begins.
+    """
+    run_file = RunFile.load(layout)
+    if run_file.paused:
+        run = shlex.quote(harmless(os.path.relpath(layout.home)))
+        raise RunPausedError(
+            f"{run}: limpet ctl paused this run at {run_file.paused}: nothing was done",
+            hint=f"limpet ctl {run} resume, then run it again",
+        )
+    return run_file
 
 
 class Stopping:
@@ -82,11 +102,11 @@ class Stopping:
         if self.loop is not None and not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._stop_all, reason, grace_s)
 
-    def stop(self, reason: Exception) -> None:
+    def stop(self, reason: Exception, grace_s: float | None = None) -> None:
         """Stop for an internal reason, on the event loop. Calls in flight may finish."""
         if self.because(reason):
             self._requests += 1  # the user's first request then stops at once
-            self._stop_all(reason, self._grace_s)
+            self._stop_all(reason, self._grace_s if grace_s is None else grace_s)
 
     def because(self, reason: Exception) -> bool:
         """Set the reason and report it; return False if one is set already."""

@@ -275,6 +275,5 @@ class Lookup:
             changed=(*changed, *sorted(count.files)),
             calls=calls + count.missing,
             asks=calls * calls_each + count.model_calls,
-            replies_each=(self._replies.most.get(name) if changed else None) or calls_each,
             forced=count.forced,
         )

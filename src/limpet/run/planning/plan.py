@@ -1,10 +1,12 @@
 """What will a run do, and why, before anything is spent?"""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from html import escape
-from typing import Literal
+from typing import Any, Literal
 
+from limpet.run.planning.forecast import Between
 from limpet.shapes import Difference, Scale
 from limpet.text import money, table_html
 
@@ -41,6 +43,96 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the missing cells will take, as ranges.
+
+    If the missing cells are like those seen, a range of tokens or money holds the truth in 90% of
+    cases, one of time in 80%, as measured by `benchmarks/forecast.py`.
+
+    Kept cells take nothing, and of a score that lacks votes only these count. Cells that fail are
+    not foreseen. Print it to read it.
+
+    Attributes:
+        calls: How many calls there will be to workflows and models.
+        tokens: How many tokens; None: unknown.
+        cost: What they cost; None: unknown.
+        seconds: How long the session takes; None: unknown.
+        source: From what: "30 cells of this run"; empty: nothing is known.
+        unseen: The steps of which no cells are known.
+    """
+
+    calls: Between
+    tokens: Between | None = None
+    cost: Between | None = None
+    seconds: Between | None = None
+    source: str = ""
+    unseen: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        calls = span(self.calls, lambda number: f"{number:,.0f}", " calls")
+        if calls == "1 calls":
+            calls = "1 call"
+        if not self.source:
+            steps = " and ".join(self.unseen)
+            return f"{calls}; tokens, cost and time unknown: too few cells like those of {steps}"
+        words = [calls, *([_tokens(self.tokens)] if self.tokens else [])]
+        unknown = [] if self.cost or not self.tokens else ["cost"]
+        if self.cost:
+            words.append(f"${span(self.cost, money)}")
+        elif not self.tokens:
+            unknown.append("tokens and cost")
+        if self.seconds:
+            words.append(_time(self.seconds))
+        else:
+            unknown.append("time")
+        missing = f"; {' and '.join(unknown)} unknown" if unknown else ""
+        return f"about {', '.join(words)} (from {self.source}){missing}"
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as plain data: the ends of the ranges, and from what."""
+        data = {name: value for name, value in asdict(self).items() if name != "source"}
+        return {**data, "from": self.source or None}
+
+
+def span(ends: Between, shown: Callable[[float], str], unit: str = "") -> str:
+    """Return a range; one number if its ends look the same."""
+    low, high = shown(ends.low), shown(ends.high)
+    return f"{low}{unit}" if low == high else f"{low}–{high}{unit}"
+
+
+def _tokens(ends: Between) -> str:
+    if ends.high >= 1e6:  # noqa: PLR2004 - a million
+        return span(ends, lambda number: _short(number / 1e6), "M tokens")
+    if ends.high >= 1e4:  # noqa: PLR2004 - so many that their last digits do not count
+        return span(ends, lambda number: _short(number / 1e3), "k tokens")
+    return span(ends, lambda number: f"{number:,.0f}", " tokens")
+
+
+_UNITS_S = {" days": 172_800.0, " h": 7_200.0, " min": 120.0, " s": 0.0}
+_SECONDS = {" days": 86_400.0, " h": 3_600.0, " min": 60.0, " s": 1.0}
+
+
+def _time(ends: Between) -> str:
+    (low, low_unit), (high, unit) = map(_in_unit, (ends.low, ends.high))
+    if low_unit != unit and ends.low < ends.high / 10:
+        return f"{low}{low_unit}–{high}{unit}"
+    return span(ends, lambda number: _short(number / _SECONDS[unit]), unit)
+
+
+def _in_unit(seconds: float) -> tuple[str, str]:
+    unit = next((unit for unit, least in _UNITS_S.items() if seconds >= least), " s")
+    return _short(seconds / _SECONDS[unit]), unit
+
+
+def _short(number: float) -> str:
+    """Return a number with two digits, or all before the point."""
+    if not number or number >= 10:  # noqa: PLR2004 - two digits
+        return f"{number:,.0f}"
+    digits = min(max(1, 1 - math.floor(math.log10(number))), 3)
+    return f"{number:.{digits}f}"
+
+
+@dataclass(frozen=True, slots=True)
 class StepPlan:
     """What a run will do in one step.
 
@@ -55,12 +147,9 @@ class StepPlan:
         changed: The names of what changed in the step since its results were made.
         calls: How many cells it will run.
         asks: The most model calls that these take; None: one each.
-        replies_each: How many replies a result took in the last session.
         forced: How many cells are on disk, and run again because of a redo.
         differences: What exactly changed, if known.
         made_again: The answers redone without asking because the workflow changed; None: none.
-        tokens_each: How many tokens a result took on average in the last session, if known.
-        cost_each: What a result cost on average in the last session, if known.
     """
 
     name: str
@@ -73,28 +162,16 @@ class StepPlan:
     changed: tuple[str, ...] = ()
     calls: int = 0
     asks: int | None = None
-    replies_each: int = 1
     forced: int = 0
     differences: tuple[Difference, ...] = ()
     made_again: Effort | None = None
-    tokens_each: float | None = None
-    cost_each: float | None = None
 
     @property
-    def expected_cost(self) -> str:
-        """How many calls its cells take, and their cost at the average of the last session."""
-        asks = self.calls if self.asks is None else self.asks
-        if not asks:
+    def model_calls(self) -> str:
+        """How many model calls its cells take, in words; empty: one each."""
+        if self.calls and self.asks == 0:
             return "no calls: all replies are on disk"
-        words: list[str] = []
-        if asks != self.calls:
-            words.append(f"up to {_count(asks, 'call')}")
-        replies = asks / self.replies_each
-        if self.cost_each is not None:
-            words.append(f"about ${money(replies * self.cost_each)}")
-        elif self.tokens_each is not None:
-            words.append(f"about {_count(round(replies * self.tokens_each), 'token')}")
-        return ", ".join(words)
+        return "" if self.asks in (None, self.calls) else f"up to {_count(self.asks or 0, 'call')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +188,7 @@ class Plan:
         scales: The scale of each evaluator's scores, where it is not the default.
         engine: Which steps run in other processes, in words; empty: none.
         prices: The models without a price and the prices without a model, in words.
+        forecast: What the missing cells will take; None: nothing is missing.
         stop_when: The half-width of each score at which it stops early; empty: none.
         unseen: What the steps use that is outside their identity, and could be declared.
         skipped: How many rows of the dataset were skipped as invalid.
@@ -128,6 +206,7 @@ class Plan:
     unseen: tuple[str, ...] = ()
     skipped: int = 0
     prices: str = ""
+    forecast: Forecast | None = None
 
     @property
     def calls(self) -> int:
@@ -145,9 +224,14 @@ class Plan:
             if step.calls:
                 noun = "call" if step.asks in (None, step.calls) else "score"
                 number = f"{step.calls:,}" if words else _count(step.calls, noun)
-                cost = f" ({step.expected_cost})" if step.expected_cost else ""
-                words.append(f"{up_to}{number} of {step.name}{cost}")
+                calls = f" ({step.model_calls})" if step.model_calls else ""
+                words.append(f"{up_to}{number} of {step.name}{calls}")
         return ", ".join(words) or "no calls"
+
+    @property
+    def price(self) -> str:
+        """How many calls each step will make, and what they will take, in words."""
+        return f"{self.cost}: {self.forecast}" if self.forecast else self.cost
 
     def __str__(self) -> str:
         items = _count(self.items, "item")
@@ -168,7 +252,8 @@ class Plan:
         if self.prices and self.calls:
             text += f"; {self.prices}"
         text = f"{text}; {_REDOS[self.redo]}" if self.redo else text
-        return f"{text}; not part of the identity: {self._unseen}" if self.unseen else text
+        text = f"{text}; not part of the identity: {self._unseen}" if self.unseen else text
+        return f"{text}\n{self.forecast}" if self.forecast else text
 
     @property
     def _unseen(self) -> str:
@@ -177,7 +262,8 @@ class Plan:
     def _repr_html_(self) -> str:
         rows = [_html_row(step) for step in (self.workflow, *self.evaluators)]
         heads = ("step", "kept", "to do again", "new", "calls", "changed")
-        return f"<p>{escape(str(self))}</p>{table_html(heads, rows)}"
+        text = escape(str(self)).replace("\n", "<br>")
+        return f"<p>{text}</p>{table_html(heads, rows)}"
 
     def _workflow_counts(self) -> Iterator[str]:
         step = self.workflow

@@ -25,33 +25,15 @@ from limpet.run.planning.items_file import items_digest
 from limpet.run.planning.lookup import Lookup
 from limpet.run.planning.plan import EarlierRedo, Plan, StepPlan
 from limpet.run.planning.redo import begin_redo, cancel_redos
+from limpet.run.planning.seen_cells import forecast
 from limpet.run.planning.versions import StepIdentities
 from limpet.run.planning.why import Why, why_now
 from limpet.run.request import Request, secrets_of
-from limpet.run.results.costs import Prices, planned_gaps
+from limpet.run.results.costs import planned_gaps
 from limpet.run.run_file import WORKFLOW, Completion, PendingRedo, RunFile, StepIdentity, to_data
 from limpet.secrets.masking import Masking
 
-# ---- What will the calls of a plan cost, judging by earlier results? ----------------------------
-
-
-def with_expected_costs(
-    plan: Plan, layout: Layout, steps: Iterable[Any], prices: Prices | None
-) -> Plan:
-    """Return the plan with the average cost of a result in the last session.
-
-    Args:
-        plan: The plan.
-        layout: The run's layout.
-        steps: The workflow and the evaluators.
-        prices: What a million tokens cost, by model.
-    """
-    if not plan.calls:
-        return plan
-    known = _last_numbers(layout)
-    workflow, *evaluators = (_with_cost(step, known) for step in (plan.workflow, *plan.evaluators))
-    gaps = planned_gaps(prices, steps, known.values())
-    return replace(plan, workflow=workflow, evaluators=tuple(evaluators), prices=gaps)
+# ---- Which prices fit no model, judging by the last session? ------------------------------------
 
 
 def _last_numbers(layout: Layout) -> dict[str, Mapping[str, Any]]:
@@ -62,20 +44,6 @@ def _last_numbers(layout: Layout) -> dict[str, Mapping[str, Any]]:
     except (OSError, JournalError, ValueError, KeyError, TypeError):
         return {}  # there was no session, or its summary is damaged
     return {name: found for name, found in numbers.items() if isinstance(found, Mapping)}
-
-
-def _with_cost(step: StepPlan, known: Mapping[str, Any]) -> StepPlan:
-    numbers = known.get(step.name)
-    try:
-        usage, completed = numbers["usage"], numbers["completed"]  # type: ignore[index]
-        tokens, cost = usage.get("total_tokens"), usage.get("cost")
-        return replace(
-            step,
-            tokens_each=tokens / completed if tokens else None,
-            cost_each=cost / completed if cost else None,
-        )
-    except (TypeError, KeyError, AttributeError, ZeroDivisionError):
-        return step  # it calls no model, or reports no usage
 
 
 # ---- What will this session do, given the results of the run? -----------------------------------
@@ -167,6 +135,8 @@ class Planner:
             lookup = Lookup(self._request, self.identities, columns, layout, run_file, project)
         except FunctionChangedError as error:
             self._explainer(run_file).question(error, WORKFLOW, journal)
+            if isinstance(error.plan, Plan):
+                error.plan = self._with_forecast(error.plan, run_file, columns, ())
             raise
         goals = {str(goal.name): goal.half_width for goal in self._request.goals}
         plan = replace(
@@ -181,10 +151,24 @@ class Planner:
             unseen=self.identities.unseen,
             skipped=len(self._request.bad_rows),
         )
-        lookup.plan = with_expected_costs(
-            plan, self._layout, self.steps.values(), self._request.prices
-        )
+        lookup.plan = self._with_forecast(plan, run_file, columns, lookup.answers.keys)
         return lookup
+
+    def _with_forecast(
+        self,
+        plan: Plan,
+        run_file: RunFile,
+        columns: Mapping[str, ColumnReader],
+        answers: Iterable[str],
+    ) -> Plan:
+        """Return the plan with what its calls will take; `answers` has the keys of now."""
+        if not plan.calls:
+            return plan
+        request, layout, fingerprint_of = self._request, self._layout, self.identities.fingerprint
+        known = _last_numbers(layout).values()
+        gaps = planned_gaps(request.prices, self.steps.values(), known)
+        found = forecast(plan, request, layout, run_file, columns, fingerprint_of, answers)
+        return replace(plan, prices=gaps, forecast=found)
 
     def _explainer(self, run_file: RunFile) -> Explainer:
         return Explainer(self.identities, self._layout, run_file, self.clean, self.project)

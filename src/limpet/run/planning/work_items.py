@@ -221,13 +221,9 @@ class KeptReplies:
 
     Args:
         layout: The run's layout.
-
-    Attributes:
-        most: By evaluator, the most replies that a missing score has on disk.
     """
 
     def __init__(self, layout: Layout) -> None:
-        self.most: dict[str, int] = {}
         self._layout = layout
         self._columns: dict[str, ColumnReader] = {}
         self._counted: defaultdict[str, Counter[int]] = defaultdict(Counter)
@@ -263,7 +259,6 @@ class KeptReplies:
             return calls_of(evaluator)
         keys = [ballot_key(task.work_item, reply) for reply in replies]
         kept = sum(column.generation_of(key) >= generation for key in keys)
-        self.most[evaluator.name] = max(self.most.get(evaluator.name, 0), kept)
         return len(keys) - kept
 
     def _column(self, name: str) -> ColumnReader:

@@ -51,6 +51,7 @@ class Description:
         earlier_on_disk: Cells whose only answer is by an earlier version, and does not count.
         remarks: What could not be read.
         logged: The remark that was logged already; empty: none.
+        paused: When `limpet ctl` paused it; empty: it is not paused.
         tags: Its tags.
     """
 
@@ -74,6 +75,7 @@ class Description:
     earlier_on_disk: int = 0
     remarks: Sequence[str] = ()
     logged: str = ""
+    paused: str = ""
     tags: Sequence[str] = ()
 
     @property
@@ -156,6 +158,7 @@ def describe(
         earlier_on_disk=reader.earlier_on_disk,
         remarks=tuple(reader.remarks),
         logged=reader.logged,
+        paused=reader.run_file.paused,
         tags=tags_of(reader.layout),
     )
 

@@ -35,6 +35,10 @@ def seconds_of(text: object) -> float | None:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
+def _age_s(at: str, now: float) -> float:
+    return max(0.0, now - (seconds_of(at) or now))
+
+
 def age_s(text: object) -> float | None:
     """Return how long ago a time was, in seconds; None if it is not a time."""
     at = seconds_of(text)
@@ -136,6 +140,7 @@ class Progress:
             self._pace(name),
             tokens,
             errors,
+            waits=self.event_log.waits.get(name, "") if self.event_log and self.is_running else "",
         )
 
     def _is_done(self, name: str, key: bytes) -> bool:
@@ -193,9 +198,7 @@ class Progress:
         now = time.time()  # one for all: else of two that began together, the second is older
         calls = [call for call in self.unfinished() if call.step == name]
         return tuple(
-            InFlight(
-                call.id, call.attempt, max(0.0, now - (seconds_of(call.at) or now)), call.trial
-            )
+            InFlight(call.id, call.attempt, _age_s(call.at, now), call.trial, call.stalled)
             for call in sorted(calls, key=lambda call: call.at)
         )
 

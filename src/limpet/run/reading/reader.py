@@ -126,11 +126,12 @@ class RunReader(RunResults):
             return self.counts  # it has ended, and run.json has the numbers
         event_log = self.read_events()
         stopping = self.is_running and event_log.is_stopping
+        paused = self.is_running and event_log.is_paused
         now = self._progress(event_log).steps(tokens=whole)
         if whole and self.is_running and self.evaluators and len(self) <= _MOST_SO_FAR:
             known = scores_so_far(self.numbers())
             now = tuple(replace(step, scores=known.get(step.name, {})) for step in now)
-        return Snapshot(now, self._seconds, stopping)
+        return Snapshot(now, self._seconds, stopping, paused)
 
     def totals(self) -> dict[str, tuple[int, dict[str, float]]]:
         """Return the retries and the usage of this session, by step."""

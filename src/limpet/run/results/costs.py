@@ -13,6 +13,7 @@ from fractions import Fraction
 from math import fsum
 from typing import Any
 
+from limpet.errors import LimpetError
 from limpet.shapes import USAGE_COUNTS, Usage
 from limpet.text import one_line
 from limpet.usage import model_names_of
@@ -217,6 +218,21 @@ def planned_gaps(
         words.append(f"no model for the price of {_listed(unused)}")
     # The server may return other names, for which there is a price.
     return f"by the requested names, {' and '.join(words)}" if words else ""
+
+
+def check_priced(prices: Prices | None, steps: Iterable[Any]) -> None:
+    """Check that each model that the steps name has a price, under the requested name.
+
+    Raises:
+        LimpetError: One has none.
+    """
+    names = dict.fromkeys(name for step in steps for name in model_names_of(step) or ())
+    missing = [name for name in names if price_of(name, {}, prices or {}) is None]
+    if missing:
+        raise LimpetError(
+            f"the budget limits the cost, and {_listed(missing)} has no price",
+            hint=f"add it: prices: {{{missing[0]}: {{prompt: …, completion: …}}}}",
+        )
 
 
 def _others(prices: Prices, names: Collection[str]) -> list[str]:

@@ -54,6 +54,8 @@ export class FileSource {
     return this.head.compare;
   }
 
+  async order() { throw new SourceError("a report takes no orders: use limpet view"); }
+
   async label() { throw new SourceError("a report takes no labels: use limpet view"); }
 }
 

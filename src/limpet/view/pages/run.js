@@ -5,21 +5,24 @@ import { timeCharts } from "./charts.js";
 import { el, fill, table, update } from "./dom.js";
 import { count, money, moment, number, plural, seconds } from "./format.js";
 import { intervalBar } from "./intervals.js";
+import { orderButtons, ordersFor } from "./orders.js";
 import { stateWord } from "./runs.js";
 
-const PARTS = ["head", "scores", "steps", "flight", "failures", "charts", "used"];
+const PARTS = ["head", "orders", "scores", "steps", "flight", "failures", "charts", "used"];
 
 export function showRun(root, source, query) {
   const run = query.get("run") || "";
   const parts = Object.fromEntries(PARTS.map((name) => [name, el("section", { class: name })]));
   fill(root, Object.values(parts));
   let charts = null;
+  const give = ordersFor(run, source, () => refresh());
   async function refresh() {
     const about = await source.run(run);
     update(parts.head, heading(about, run));
+    update(parts.orders, orderButtons(about, give));
     update(parts.scores, headline(about, run));
     update(parts.steps, steps(about));
-    update(parts.flight, inFlight(about, run));
+    update(parts.flight, inFlight(about, run, give));
     update(parts.failures, failures(about, run));
     charts ||= timeCharts(parts.charts);
     charts.set(about.timeline);
@@ -38,7 +41,7 @@ function heading(about, run) {
     about.seconds ? took + (about.sessions > 1 ? ` in ${plural(about.sessions, "session")}` : "") : null,
     calls ? plural(calls, "call") : null, cost ? money(cost) : null];
   return [
-    el("div", { class: "title" }, el("h1", {}, about.run), stateWord(about.stopping ? "stopping" : about.state),
+    el("div", { class: "title" }, el("h1", {}, about.run), stateWord(about.stopping ? "stopping" : about.paused ? "paused" : about.state),
       (about.tags || []).map((tag) => el("span", { class: "tag" }, tag)),
       el("span", { class: "push" }),
       labelLink(about, run),
@@ -106,17 +109,18 @@ function steps(about) {
   isRunning && about.time_left_s ? el("p", { class: "dim" }, `About ${seconds(Math.max(1, Math.round(about.time_left_s)))} left at this pace.`) : null];
 }
 
-function inFlight(about, run) {
+function inFlight(about, run, give) {
   if (!about.in_flight?.length) return null;
   const stuck = about.in_flight.filter((call) => call.is_stuck).length;
   const shown = about.in_flight.slice(0, Math.max(5, stuck));
-  return [el("h2", {}, "Oldest in flight", stuck ? el("span", { class: "bad" }, ` ${count(stuck)} may be stuck`) : null),
+  return [el("h2", {}, "Oldest in flight", stuck ? el("span", { class: "bad" }, ` ${count(stuck)} far beyond the usual`) : null),
     table("In flight", ["item", "step", ["attempt", "right"], ["for", "right"], ["p99", "right"], ["", "rest"]], shown.map((call) =>
       el("tr", { class: call.is_stuck ? "stuck" : "" },
         el("th", { scope: "row" }, el("a", { href: to("item", { run, id: call.id, trial: call.trial || null }) }, call.id, about.trials > 1 ? ` trial ${call.trial}` : "")),
         el("td", {}, call.step), el("td", { class: "right" }, count(call.attempt)),
         el("td", { class: "right nowrap" }, seconds(call.age_s)),
-        el("td", { class: "dim right nowrap" }, call.p99_s ? seconds(call.p99_s) : "–"), el("td", { class: "rest" }))), { class: "plain fit" })];
+        el("td", { class: "dim right nowrap" }, call.p99_s ? seconds(call.p99_s) : "–"), el("td", { class: "rest" }, about.can_order ? ["retry", "skip"].map((order) =>
+          el("button", { type: "button", class: "quiet", onclick: () => give(order, [call.id]) }, order)) : null))), { class: "plain fit" })];
 }
 
 function failures(about, run) {

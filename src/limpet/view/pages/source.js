@@ -61,13 +61,17 @@ export class ServerSource {
 
   compare(query) { return this.ask("compare", query); }
 
-  async label(label) {
+  label(label) { return this.post("label", label); }
+
+  order(order) { return this.post("order", order); }
+
+  async post(path, content) {
     let response;
     try {
-      response = await fetch("api/label", {
+      response = await fetch(`api/${path}`, {
         method: "POST",
         headers: { "Content-Type": "application/json" },
-        body: JSON.stringify(label),
+        body: JSON.stringify(content),
       });
     } catch {
       throw new SourceError("limpet view does not respond: is it still running?");

@@ -1,0 +1,194 @@
+"""Orders to a run in this process: what they change while it is running."""
+
+import asyncio
+import json
+import threading
+import time
+
+import pytest
+
+import limpet
+from limpet.errors import DiskFullError
+from limpet.run.executing import blocking, stalls
+
+
+def rows(many):
+    return [{"id": f"q{n}", "question": str(n)} for n in range(many)]
+
+
+class Running:
+    """A run in a thread; `go` lets its calls end."""
+
+    def __init__(self, path, workflow, many=40, **options):
+        self.path, self.go, self.error, self.result = path, threading.Event(), None, None
+        self.control = limpet.control(path)
+        self._given = (rows(many), workflow), {"run": path, "show": False, **options}
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self):
+        positional, named = self._given
+        try:
+            self.result = limpet.evaluate(*positional, **named)
+        except limpet.LimpetError as error:
+            self.error = error
+
+    def end(self):
+        self.go.set()
+        self._thread.join(60)
+
+    def events(self, kind):
+        lines = (self.path / "events.jsonl").read_text(encoding="utf-8").splitlines()
+        return [event for event in map(json.loads, lines) if event["event"] == kind]
+
+
+def until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("x")))
+
+
+def test_where_there_are_several_endpoints_pace_needs_one_by_name(tmp_path):
+    flying = {"one": 0, "two": 0}
+
+    async def answer(question):
+        name = "one" if int(question) % 2 else "two"
+        async with limpet.pacing.endpoint(name):
+            flying[name] += 1
+            while not running.go.is_set():  # noqa: ASYNC110 - another thread sets it
+                await asyncio.sleep(0.01)
+            flying[name] -= 1
+        return question
+
+    running = Running(tmp_path / "run", answer, pace=limpet.Pace(2, share=False))
+    until(lambda: sum(flying.values()) == 2)
+    with pytest.raises(limpet.LimpetError, match="pace: of which one") as caught:
+        running.control.pace(5)
+    assert "--endpoint" in caught.value.hint
+    assert "two" in caught.value.hint
+    with pytest.raises(limpet.LimpetError, match="three: no such endpoint"):
+        running.control.pace(5, endpoint="three")
+    assert running.control.pace(5, endpoint="two") == "two: 5 at a time"
+    running.end()
+    assert len(running.result.items) == 40
+
+
+def test_a_budget_is_set_and_changed(tmp_path):
+    async def answer(question):
+        await asyncio.to_thread(running.go.wait)
+        return question
+
+    running = Running(tmp_path / "run", answer, many=2)
+    until(lambda: (tmp_path / "run" / "workflow_output.jsonl").exists())
+    time.sleep(0.3)
+    assert running.control.budget(cost=40) == "$0.00 of $40.00"
+    assert running.control.budget(cost=50, calls="5k") == "$0.00 of $50.00; 0 calls of 5,000 calls"
+    running.end()
+
+
+def test_a_pause_that_cannot_be_recorded_is_refused_and_nothing_is_paused(tmp_path, monkeypatch):
+    calls = []
+
+    async def answer(question):
+        calls.append(question)
+        await asyncio.sleep(0.01)
+        return question
+
+    from limpet.run.run_file import RunFile
+
+    running = Running(tmp_path / "run", answer, many=300, pace=2)
+    until(lambda: len(calls) > 5)
+    write = RunFile.write
+
+    def full(self, journal):
+        raise DiskFullError("no space left")
+
+    monkeypatch.setattr(RunFile, "write", full)
+    with pytest.raises(limpet.LimpetError, match="no space left"):
+        running.control.pause()
+    monkeypatch.setattr(RunFile, "write", write)
+    begun = len(calls)
+    until(lambda: len(calls) > begun)
+    running.end()
+    assert len(calls) == 300
+    assert running.events("order") == []
+
+
+def test_a_paused_run_can_be_stopped_and_is_still_paused(tmp_path):
+    async def answer(question):
+        await asyncio.sleep(0.01)
+        return question
+
+    running = Running(tmp_path / "run", answer, many=1000, pace=2)
+    until(lambda: (tmp_path / "run" / "workflow_output.jsonl").exists())
+    until(lambda: (tmp_path / "run" / "workflow_output.jsonl").stat().st_size)
+    running.control.pause()
+    assert "on disk; run it again" in running.control.stop()
+    running.end()
+    assert "limpet ctl stop" in str(running.error)
+    with pytest.raises(limpet.errors.RunPausedError):
+        limpet.evaluate(rows(1000), answer, run=tmp_path / "run", show=False)
+    running.control.resume()
+    assert len(limpet.evaluate(rows(1000), answer, run=tmp_path / "run", show=False).items) == 1000
+
+
+def test_skipped_items_of_a_run_that_stops_when_it_is_sure(tmp_path):
+    async def answer(question):
+        await asyncio.to_thread(running.go.wait)
+        return question
+
+    def even(output):
+        return int(output) % 2 == 0
+
+    given = {"evaluators": [even], "stop_when": {"even": 0.1}}
+    running = Running(tmp_path / "run", answer, many=200, **given)
+    until(lambda: (tmp_path / "run" / "run.json").exists())
+    time.sleep(0.5)
+    assert running.control.skip("q0", "q1") == "skipped: q0, q1"
+    running.end()
+    assert running.error is None
+    assert running.result.summary["workflow"]["failed"].get("skipped", 0) <= 2
+
+
+def test_a_block_of_the_event_loop_for_long_is_named_with_its_stack(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(blocking, "_LONG_BLOCK_S", 0.4)
+
+    def client():
+        time.sleep(1.5)
+
+    async def answer(question):
+        client()
+        return question
+
+    limpet.evaluate(rows(1), answer, run=tmp_path / "run", version="1", show=False)
+    (said,) = [one.getMessage() for one in caplog.records if "no progress" in one.getMessage()]
+    assert "in client ← " in said
+    assert "in answer" in said
+    events = (tmp_path / "run" / "events.jsonl").read_text(encoding="utf-8")
+    assert '"event":"no_progress"' in events
+
+
+def test_a_paused_step_says_so_after_a_minute(tmp_path, monkeypatch):
+    monkeypatch.setattr(stalls, "_NO_PROGRESS_S", 0.5)
+    monkeypatch.setattr(stalls, "_LOOK_S", 0.1)
+    calls = []
+
+    async def answer(question):
+        calls.append(question)
+        await asyncio.sleep(0.01)
+        return question
+
+    running = Running(tmp_path / "run", answer, many=400, pace=2)
+    until(lambda: len(calls) > 5)
+    running.control.pause()
+    until(lambda: running.events("no_progress"))
+    assert running.events("no_progress")[0]["words"].startswith("paused by limpet ctl since ")
+    running.control.resume()
+    running.end()
+    assert running.events("no_progress")[-1]["words"] == ""

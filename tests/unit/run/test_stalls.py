@@ -1,0 +1,273 @@
+"""Calls far beyond their step's usual time, and steps that do not get on, in virtual time."""
+
+import asyncio
+import json
+
+import pytest
+
+import limpet
+from limpet.types import Watcher
+from limpet.usage import add_receipt
+
+pytestmark = pytest.mark.usefixtures("virtual_loops")
+
+
+class Seen(Watcher):
+    def __init__(self):
+        self.stalls, self.reasons = [], []
+
+    def stalled(self, cell, seconds):
+        self.stalls.append((cell.step, cell.id, round(seconds)))
+
+    def waits(self, step, words):
+        self.reasons.append((step, words))
+
+
+def rows(many):
+    return [{"id": f"q{n}", "question": str(n)} for n in range(many)]
+
+
+def slow(calls, *, usual=1.0, slow_s=500.0, again_s=1.0, which="29"):
+    """Return a function whose call for one item is slow, but not its second call."""
+
+    async def answer(question):
+        calls.append(question)
+        is_slow = question == which
+        first = calls.count(question) == 1
+        await asyncio.sleep((slow_s if first else again_s) if is_slow else usual)
+        add_receipt({"total_tokens": 10, "prompt_tokens": 4, "completion_tokens": 6})
+        return f"{question} {'first' if first else 'again'}"
+
+    return answer
+
+
+def run(tmp_path, answer, many=30, **options):
+    seen = Seen()
+    result = limpet.evaluate(
+        rows(many), answer, run=tmp_path / "run", watcher=seen, **{"pace": 10, **options}
+    )
+    return result, seen
+
+
+def events(tmp_path, kind):
+    lines = (tmp_path / "run" / "events.jsonl").read_text(encoding="utf-8").splitlines()
+    return [event for event in map(json.loads, lines) if event["event"] == kind]
+
+
+@pytest.mark.parametrize(("usual", "limit"), [(1.0, 30), (12.0, 48)])
+def test_a_call_older_than_30_s_and_4_times_the_p99_is_named_once(tmp_path, usual, limit):
+    calls = []
+    _, seen = run(tmp_path, slow(calls, usual=usual))
+    ((step, id_, seconds),) = seen.stalls
+    assert (step, id_) == ("workflow", "q29")
+    assert limit < seconds <= limit + 2
+    (event,) = events(tmp_path, "stalled")
+    assert (event["id"], event["attempt"], event["do"]) == ("q29", 1, "wait")
+    assert calls.count("29") == 1  # by default, it only waits
+
+
+def test_without_a_completed_call_none_is_named_unless_the_user_says_when(tmp_path):
+    calls = []
+    _, seen = run(tmp_path, slow(calls, which="0", slow_s=50), many=1)
+    assert seen.stalls == []
+    result, seen = run(tmp_path, slow(calls, which="0", slow_s=50), 1, stall={"after": 20})
+    assert seen.stalls == []  # kept
+    result, seen = run(tmp_path / "2", slow([], which="0", slow_s=50), 1, stall={"after": "20s"})
+    assert seen.stalls == [("workflow", "q0", 21)]
+    assert result.items[0].output.value == "0 first"
+
+
+def test_time_that_waits_for_the_pacer_is_not_the_calls_own(tmp_path):
+    async def answer(question):
+        async with limpet.pacing.endpoint("one"):
+            await asyncio.sleep(20)
+        return question
+
+    _, seen = run(tmp_path, answer, many=10, pace=1, stall={"after": 25})
+    assert seen.stalls == []
+
+
+def test_the_second_call_answers_first_and_the_cost_of_both_counts(tmp_path):
+    calls = []
+    result, seen = run(tmp_path, slow(calls), stall={"after": "1m", "do": "retry"})
+    item = next(item for item in result.items if item.id == "q29")
+    assert item.output.value == "29 again"
+    assert calls.count("29") == 2
+    assert item.status == "completed"
+    assert item.attempts == 1
+    assert 61 <= item.seconds <= 64
+    # The first was cancelled before it reported anything.
+    assert item.usage.total_tokens == 10
+    assert [stall[:2] for stall in seen.stalls] == [("workflow", "q29")]
+
+
+def test_what_the_cancelled_call_reported_is_counted(tmp_path):
+    calls = []
+
+    async def answer(question):
+        calls.append(question)
+        number = calls.count(question)
+        add_receipt({"total_tokens": 100 * number, "prompt_tokens": 100 * number})
+        await asyncio.sleep(1000 if number == 1 else 5)
+        return limpet.Output(str(number), usage=limpet.Usage(total_tokens=100 * number))
+
+    result, _ = run(tmp_path, answer, many=1, stall={"after": 60, "do": "retry"}, timeout=5000)
+    assert result.items[0].output.value == "2"
+    assert result.items[0].usage.total_tokens == 300
+
+
+def test_the_first_call_may_answer_after_all(tmp_path):
+    calls = []
+    result, _ = run(
+        tmp_path, slow(calls, slow_s=70, again_s=100), stall={"after": 60, "do": "retry"}
+    )
+    item = next(item for item in result.items if item.id == "q29")
+    assert (item.output.value, calls.count("29")) == ("29 first", 2)
+    assert item.usage.total_tokens == 10
+
+
+def test_a_second_call_that_fails_leaves_the_first(tmp_path):
+    calls = []
+
+    async def answer(question):
+        calls.append(question)
+        if calls.count(question) == 1:
+            await asyncio.sleep(100)
+            return "first"
+        raise ConnectionError("no")
+
+    result, _ = run(tmp_path, answer, many=1, stall={"after": 60, "do": "retry"})
+    assert result.items[0].output.value == "first"
+    assert result.items[0].attempts == 1
+
+
+def test_if_both_fail_the_cell_is_retried_as_ever(tmp_path):
+    calls = []
+
+    async def answer(question):
+        calls.append(question)
+        if len(calls) < 3:
+            await asyncio.sleep(100)
+            raise ConnectionError("no")
+        return "third"
+
+    result, _ = run(tmp_path, answer, many=1, stall={"after": 60, "do": "retry"})
+    assert result.items[0].output.value == "third"
+    assert result.items[0].attempts == 2
+
+
+def test_a_timeout_cancels_both(tmp_path):
+    ended = []
+
+    async def answer(question):
+        try:
+            await asyncio.sleep(10_000)
+        finally:
+            ended.append(question)
+
+    result, _ = run(
+        tmp_path, answer, many=1, stall={"after": 60, "do": "retry"}, timeout=100, retry=0
+    )
+    assert result.items[0].error["class"] == "timeout"
+    assert ended == ["0", "0"]
+
+
+def test_the_second_call_waits_for_its_permit(tmp_path):
+    flying = most = 0
+
+    async def answer(question):
+        nonlocal flying, most
+        flying += 1
+        most = max(most, flying)
+        try:
+            await asyncio.sleep(70 if question == "0" else 100)
+        finally:
+            flying -= 1
+        return question
+
+    run(tmp_path, answer, many=6, pace=2, stall={"after": 60, "do": "retry"})
+    assert most == 2
+
+
+def test_fail_ends_the_call_and_the_run_goes_on(tmp_path):
+    calls = []
+    result, _ = run(tmp_path, slow(calls), stall={"after": 90, "do": "fail"})
+    item = next(item for item in result.items if item.id == "q29")
+    assert calls.count("29") == 1
+    assert item.error["class"] == "timeout"
+    assert item.error["message"].startswith("item 'q29': no answer within 9")
+    assert sum(item.status == "completed" for item in result.items) == 29
+
+
+@pytest.mark.parametrize(
+    ("stall", "error", "words"),
+    [
+        ("retry", TypeError, "must be like"),
+        ({"do": "hedge"}, ValueError, "must be one of wait, retry, fail"),
+        ({"afer": 3}, ValueError, "did you mean 'after'"),
+        ({"after": 0}, ValueError, "must be a finite number above 0"),
+        ({"after": "2 days"}, TypeError, "after"),
+    ],
+)
+def test_an_option_that_is_wrong_is_refused_before_anything_is_called(
+    tmp_path, stall, error, words
+):
+    calls = []
+    with pytest.raises(error, match=words):
+        run(tmp_path, slow(calls), stall=stall)
+    assert calls == []
+
+
+# ---- a step that does not get on ----------------------------------------------------------------
+
+
+def test_a_step_whose_calls_all_hang_says_since_when(tmp_path):
+    async def answer(question):
+        await asyncio.sleep(300 if int(question) >= 20 else 1)
+        return question
+
+    _, seen = run(tmp_path, answer)
+    step, first = seen.reasons[0]
+    assert step == "workflow"
+    assert first.startswith("calls in flight do not end: 10, the oldest since ")
+    said = [event["words"] for event in events(tmp_path, "no_progress")]
+    assert said == [words for _, words in seen.reasons]
+
+
+def test_a_step_whose_calls_usually_take_minutes_says_nothing(tmp_path):
+    async def answer(question):
+        await asyncio.sleep(200 if int(question) < 10 else 220)
+        return question
+
+    _, seen = run(tmp_path, answer)
+    # Of the first calls it is not known yet what is usual.
+    assert len([words for _, words in seen.reasons if "in flight" in words]) == 1
+
+
+def test_a_step_that_the_provider_tells_to_wait_says_until_when(tmp_path):
+    calls = []
+
+    async def answer(question):
+        calls.append(question)
+        if len(calls) == 15:
+            raise limpet.RateLimitError("slow down", retry_after=200)
+        await asyncio.sleep(1)
+        return question
+
+    _, seen = run(tmp_path, answer, pace="auto")
+    assert seen.reasons[0][1].startswith("paced: waiting as the provider requested")
+    assert ", until " in seen.reasons[0][1]
+
+
+def test_nothing_is_said_of_a_step_without_work(tmp_path):
+    async def answer(question):
+        await asyncio.sleep(150)
+        return question
+
+    seen = Seen()
+
+    async def right(output):
+        return True
+
+    limpet.evaluate(rows(1), answer, [right], run=tmp_path / "run", watcher=seen)
+    assert {step for step, _ in seen.reasons} == {"workflow"}

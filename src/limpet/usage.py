@@ -389,23 +389,23 @@ class receipts_in:  # noqa: N801 - used like a function; a generator would take 
         receipts: Where to collect them.
     """
 
-    __slots__ = ("_outside", "_receipts", "_token")
+    __slots__ = ("_outside", "_token", "receipts")
 
     def __init__(self, receipts: Receipts) -> None:
-        self._receipts = receipts
+        self.receipts = receipts
 
     def __enter__(self) -> Receipts:
         self._outside = _receipts.get()
-        self._token = _receipts.set(self._receipts)
-        return self._receipts
+        self._token = _receipts.set(self.receipts)
+        return self.receipts
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         # By its type: what a foreign exception says of its class may raise.
-        if issubclass(type(error), InvalidReplyError) and not self._receipts:
+        if issubclass(type(error), InvalidReplyError) and not self.receipts:
             add_receipt(plain_usage(error.usage))  # type: ignore[union-attr]  # as just seen
         _receipts.reset(self._token)
         if error is not None and self._outside is not None:
-            self._outside += self._receipts
+            self._outside += self.receipts
 
 
 # ---- reservations: may this call be made? -------------------------------------------------------

@@ -51,7 +51,7 @@ from limpet.run.api import Arguments, evaluate_prepared, plan_prepared
 from limpet.run.budget import as_budget, left_for
 from limpet.run.control import control
 from limpet.run.evaluation_result import EvaluationResult
-from limpet.run.executing.standing import where_calls_stand
+from limpet.run.executing.stalls import where_calls_stand
 from limpet.run.options import Redo, RunOptions
 from limpet.run.planning.plan import Plan
 from limpet.run.planning.redo import forced

@@ -12,12 +12,12 @@ from limpet.evaluators.judge_votes import Ask
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.pacing.permits import asks_for_each_call
-from limpet.run.executing.outcomes import AGAIN, masked_record
+from limpet.run.executing.outcomes import Bill, masked_record
 from limpet.run.planning.work_items import ScoreTask, ballot_key
 from limpet.run.record_fields import BALLOTS
 from limpet.secrets.masking import Masking
 from limpet.shapes import Cell, Outcome
-from limpet.usage import Plain, receipts_in
+from limpet.usage import receipts_in
 
 
 class StepBallots:
@@ -30,15 +30,15 @@ class StepBallots:
         self._column: Column | None = None
         self._opening = asyncio.Lock()
 
-    def of(self, task: ScoreTask, generation: int, used: dict[str, Plain | None]) -> "ScoreBallots":
+    def of(self, task: ScoreTask, generation: int, bill: Bill) -> "ScoreBallots":
         """Return the ballots of one score.
 
         Args:
             task: What is scored.
             generation: The generation that its ballots must have; 0: any.
-            used: Filled with the usage of each ballot, by its key.
+            bill: What was paid for the score.
         """
-        return ScoreBallots(self, task, generation, used)
+        return ScoreBallots(self, task, generation, bill)
 
     async def column(self) -> Column:
         """Return their column.
@@ -91,12 +91,12 @@ class ScoreBallots:
         step: StepBallots,
         task: ScoreTask,
         generation: int,
-        used: dict[str, Plain | None],
+        bill: Bill,
     ) -> None:
         self._step = step
         self._scoring = task
         self._generation = generation
-        self._used = used
+        self._bill = bill
         self.keys: list[str] = []
 
     async def cast(self, identity: Any, ask: Ask) -> Mapping[str, Any]:
@@ -105,27 +105,18 @@ class ScoreBallots:
         work_item = self._scoring.work_item
         key = ballot_key(work_item, identity)
         self.keys.append(key)
-        if (kept := await self._kept(key)) is not None:
-            return kept
-        known = key in self._used
-        with receipts_in([]):  # once it is on disk, they are in the ballot
-            said = await ask()
-            if known or key not in self._used:
-                cell = Cell(self._step.step, work_item.item.id, work_item.trial, key)
-                await self._step.record(cell, said, self._generation)
-        # A call beside this one may have been faster: then both are paid for.
-        is_late = not known and key in self._used
-        self._used[key + AGAIN if is_late else key] = said.get("usage")
-        return (is_late and await self._kept(key)) or said
-
-    async def _kept(self, key: str) -> Mapping[str, Any] | None:
-        """Return a ballot that is on disk."""
-        column = await self._step.column()
-        entry = None
+        column, ballots = await self._step.column(), self._bill.ballots
         if column.generation_of(key) >= self._generation:
             entry = await asyncio.to_thread(column.read, key)
-        if entry is None:
-            return None
-        kept: Mapping[str, Any] = entry.record
-        self._used[key] = kept.get("usage")
-        return kept
+            if entry is not None:
+                ballots[key] = entry.record
+                return ballots[key]
+        with receipts_in([]):  # they are in the ballot
+            said = await ask()
+        if key in ballots:  # a call beside this one was faster, and both are paid for
+            self._bill.late.append(said.get("usage"))
+            return ballots[key]
+        ballots[key] = said
+        cell = Cell(self._step.step, work_item.item.id, work_item.trial, key)
+        await self._step.record(cell, said, self._generation)
+        return said

@@ -17,10 +17,12 @@ import asyncio
 import functools
 import inspect
 import logging
+import math
 import os
 import sys
 import threading
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 from types import CodeType, FrameType
@@ -100,9 +102,7 @@ class LoopWatch:
         self._journal = journal
         self._blocks: Counter[CodeType] = Counter()
         self._is_alive = True
-        self._is_said = False
-        self._alive_at = time.monotonic()
-        self._long_since = 0.0
+        self._alive_at = 0.0
         self._seen: Blocker | None = None
         self._samples = 0
         self._since = self._waited_before = 0.0
@@ -135,10 +135,9 @@ class LoopWatch:
                 self._loop.call_soon_threadsafe(self._live)
                 pause_s = _REST_S
             else:
-                if not self._is_said:
-                    self._forget() if late_s > _LATE_S else self._sample()
+                self._forget() if late_s > _LATE_S else self._sample()
                 self._look_for_long_block()
-                pause_s = _REST_S if self._is_said else _SAMPLE_S
+                pause_s = _SAMPLE_S
             woke = time.monotonic()
 
     def _live(self) -> None:
@@ -169,19 +168,16 @@ class LoopWatch:
         code = blocker.frame.f_code
         self._blocks[code] += 1
         if self._blocks[code] == _AGAIN_AND_AGAIN:
-            self._is_said = True  # reported once
             self._say(code.co_qualname.rpartition("<locals>.")[2], blocker.location)
 
     def _look_for_long_block(self) -> None:
-        """Say once for each block of a minute where the loop's thread stands."""
-        if self._long_since == self._alive_at or time.monotonic() - self._alive_at < _LONG_BLOCK_S:
+        """Say where the loop's thread stands, once for each block of a minute."""
+        if time.monotonic() - self._alive_at < _LONG_BLOCK_S:
             return
-        self._long_since = self._alive_at
-        frame, lines = sys._current_frames().get(self._ident), []  # noqa: SLF001 - documented
-        while frame is not None:
-            lines.append(users_line(frame))
-            frame = frame.f_back
-        stack = " ← ".join(filter(None, lines)) or "code that is not yours"
+        self._alive_at = math.inf
+        frames = traceback.walk_stack(sys._current_frames().get(self._ident))  # noqa: SLF001 - documented
+        lines = filter(None, (users_line(frame) for frame, _ in frames))
+        stack = " ← ".join(lines) or "code that is not yours"
         words = f"the event loop is blocked for a minute, by {stack}"
         logger.warning("no progress: %s", words)
         self._journal.log_event("no_progress", at_once=True, step="", words=words)

@@ -5,7 +5,7 @@ Secrets are masked in records and messages, and counted.
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from limpet.run.record_fields import MASKED
 from limpet.secrets.masking import Mask, Masking
 from limpet.shapes import Cell, CellStatus, Failure, Outcome, Output, Usage
 from limpet.text import text_of
-from limpet.usage import Plain, Receipts, plain_usage, receipts_in, total_usage, usage_of
+from limpet.usage import Plain, plain_usage, receipts_in, total_usage, usage_of
 
 # ---- What is recorded about a cell: its status, and no secrets. ---------------------------------
 
@@ -92,56 +92,45 @@ class Omissions:
 # own usage.
 
 
-AGAIN = " again"
-"""Ends the key of a ballot that two calls at the same time asked for: both were paid for."""
+class PaidAttempt(receipts_in):
+    """Records the replies of an attempt, and its output once it has one."""
+
+    __slots__ = ("output",)
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.output: Output | None = None
 
 
 @dataclass(slots=True)
-class _Bill:
+class Bill:
     """What was paid for one cell.
 
     Attributes:
-        attempts: The replies of each attempt that are not kept.
-        kept: The usage of each ballot, by its key. The next attempt finds it on disk.
+        attempts: Its attempts, with their replies that are no ballots.
+        ballots: Its ballots, by their keys. The next attempt finds them on disk.
+        late: The usage of replies for which a ballot was there already.
     """
 
-    attempts: list[Receipts] = field(default_factory=list)
-    kept: dict[str, Plain | None] = field(default_factory=dict)
-
-
-class _AttemptReceipts(receipts_in):
-    """Records the replies of an attempt; that of the last one that succeeded comes last.
-
-    Of two attempts at the same time, the one that began first may succeed.
-    """
-
-    __slots__ = ("_all",)
-
-    def __init__(self, every: list[Receipts]) -> None:
-        super().__init__([])
-        self._all = every
-        every.append(self._receipts)
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        super().__exit__(kind, error, trace)
-        if error is None:
-            self._all[:] = [one for one in self._all if one is not self._receipts]
-            self._all.append(self._receipts)
+    attempts: list[PaidAttempt] = field(default_factory=list)
+    ballots: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    late: list[Plain | None] = field(default_factory=list)
 
 
 class Paid:
     """What was paid for the unfinished cells of a step, by key."""
 
     def __init__(self) -> None:
-        self._bills: dict[str, _Bill] = {}
+        self._bills: dict[str, Bill] = {}
 
-    def attempt(self, key: str) -> "_AttemptReceipts":
+    def attempt(self, key: str) -> PaidAttempt:
         """Return a context for an attempt of a cell that records its replies."""
-        return _AttemptReceipts(self._bills.setdefault(key, _Bill()).attempts)
+        self.bill(key).attempts.append(attempt := PaidAttempt())
+        return attempt
 
-    def ballots(self, key: str) -> dict[str, Plain | None]:
-        """Return the usage of a cell's ballots, for the attempt to fill in."""
-        return self._bills[key].kept
+    def bill(self, key: str) -> Bill:
+        """Return the bill of a cell."""
+        return self._bills.setdefault(key, Bill())
 
     def settle(self, key: str, output: Output | None) -> Usage | None:
         """Return the total usage of a finished cell; None: not known.
@@ -150,13 +139,14 @@ class Paid:
             key: The cell's key.
             output: The output of its last attempt; None if it failed.
         """
-        bill = self._bills.pop(key, _Bill())
-        attempts = bill.attempts
+        bill = self._bills.pop(key, Bill())
         told = None if output is None else output.usage
-        if told is not None:
-            attempts = attempts[:-1]
-        kept = [one for name, one in bill.kept.items() if output is None or name.endswith(AGAIN)]
-        receipts = [*kept, *(receipt for attempt in attempts for receipt in attempt)]
+        receipts = bill.late
+        if output is None:
+            receipts += [ballot.get("usage") for ballot in bill.ballots.values()]
+        for attempt in bill.attempts:
+            if told is None or attempt.output is not output:
+                receipts += attempt.receipts
         if isinstance(told, Usage) and not receipts:
             return told
         usage, _ = usage_of(total_usage([*receipts, plain_usage(told)]))

@@ -23,7 +23,6 @@ from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.pacing.registry import pacing_with
 from limpet.run.budget import Ledger
-from limpet.run.executing import standing
 from limpet.run.executing.blocking import LoopWatch
 from limpet.run.executing.guards import FailFast, Guard, Guards, Repetition, Spent
 from limpet.run.executing.hand import Hand
@@ -179,9 +178,9 @@ class Pipeline:
             )
         self._opened = AsyncExitStack()  # closes the steps, the last opened first
         self.hand = Hand(request, journal, run_file, lookup, runner, self._stopping)
-        self._stalls = Stalls(request.stall, journal, runner, request.watcher, runner.counted)
-        runner.hedged = self._stalls.hedged
-        guards += [self.hand, self._stalls]
+        self._stalls = Stalls(request.stall, runner, request.watcher)
+        runner.watched = self._stalls.watched
+        guards.append(self.hand)
 
     @property
     def stop_reason(self) -> Exception | None:
@@ -294,7 +293,6 @@ class Pipeline:
         watch = LoopWatch(self._journal)
         watch.start()
         self._spending.start()
-        standing.watch(self._runner)
         stalls = asyncio.ensure_future(self._stalls.watch())
         try:
             async with asyncio.TaskGroup() as group:

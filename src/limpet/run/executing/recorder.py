@@ -135,7 +135,7 @@ class Recorder:
             if self._guards is not None:
                 self._guards.started()
         if self._watcher is not None:
-            _notify(self._watcher.started, cell, attempt.number)
+            notify(self._watcher.started, cell, attempt.number)
 
     def _end(self, attempt: Attempt) -> None:
         if self.step.costs and attempt.begun and attempt.cancelled is Cancelled.STOP:
@@ -146,7 +146,7 @@ class Recorder:
             event = {"key": cell.key, "id": cell.id, "trial": cell.trial, **facts}
             self._journal.log_event("failed", step=cell.step, **event)
             if self._watcher is not None:
-                _notify(self._watcher.attempt_failed, cell, facts)
+                notify(self._watcher.attempt_failed, cell, facts)
 
     def _complete(self, finished: Finished[Any, Any]) -> Awaitable[None] | None:
         """Record a finished input. Completes once durable and all listeners are notified.
@@ -292,6 +292,7 @@ def _set_done(told: asyncio.Future[None], error: BaseException | None = None) ->
         told.set_exception(error)
 
 
-def _notify(hook: Callable[..., Any], *news: Any) -> None:
+def notify(hook: Callable[..., Any], *news: Any) -> None:
+    """Tell a watcher something. What it raises is logged."""
     with logging_failure(hook), unattributed():
         hook(*news)

@@ -2,180 +2,236 @@
 
 A call is stalled if it is older than `stall: {after: …}`; without that, than the larger of 30 s and
 four times the p99 of the step's completed calls. Time that it waits for the pacer or for a worker
-is not its own. It is named once. With `do: retry`, another call for the same cell begins beside it:
-the first answer counts, the other call is cancelled, and what it is known to have used is counted.
+is not its own. It is named once. With `do: retry`, a second call for the same cell begins beside
+it: the first answer counts, the other call is cancelled, and what it is known to have used counts.
 
 A step that has work and ends no cell for a minute says why it thinks so. Code that blocks the event
 loop blocks this, too: `blocking` watches for that from another thread.
 """
 
 import asyncio
-import logging
 import math
 import time
-from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakSet
 
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Attempt
 from limpet.executors.flight import CANCEL_GRACE_S
-from limpet.executors.loops import silence
-from limpet.journal.journal import Journal
+from limpet.foreign import readable
 from limpet.pacing.pacer import Pacer
 from limpet.pacing.permits import Permits, current_permits, use_permits
-from limpet.pacing.signals import classify
+from limpet.run.executing.blocking import users_line
+from limpet.run.executing.outcomes import Step
+from limpet.run.executing.recorder import notify
 from limpet.run.executing.step_runner import StepRunner
 from limpet.run.request import Stall
 from limpet.run.watcher import Watcher
-from limpet.shapes import Cell, Outcome
+from limpet.shapes import Outcome
+from limpet.text import count, one_line
 
-logger = logging.getLogger("limpet.run")
-_LEAST_S, _TIMES = 30.0, 4.0
 _LOOK_S = 1.0
+_LEAST_S, _TIMES = 30.0, 4.0
 _NO_PROGRESS_S = 60.0
 _MOST_KNOWN = 1000  # durations of each step
-_NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
-Call = Callable[[Any], Awaitable[Any]]
+
+Executor = AsyncExecutor[Any, Any]
+Function = Callable[..., Awaitable[Any]]
 
 
-class StalledError(TimeoutError):
-    """A call took far longer than is usual for its step."""
+@dataclass(slots=True)
+class _Call:
+    """A call in flight.
+
+    Attributes:
+        stalled: Done when it is stalled: then it has the pacer of its step.
+        legs: The tasks of the call and of the one that may begin beside it, with `do: retry`.
+    """
+
+    stalled: asyncio.Future[Pacer | None]
+    legs: list[asyncio.Task[Any]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What is known of a step.
+
+    Attributes:
+        moved_at: When it last ended a cell, or had nothing to do.
+        seconds: How long its latest completed calls took.
+        last: The last outcome seen.
+        reason: Why it does not get on, without particulars; empty: it does.
+    """
+
+    moved_at: float
+    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=_MOST_KNOWN))
+    last: Outcome | None = None
+    reason: str = ""
 
 
 class Stalls:
-    """Watches the calls of a session. As a guard it sees each outcome, and stops nothing.
+    """Watches the calls of a session.
 
     Args:
         rule: The option `stall`.
-        journal: The run's journal.
         runner: Has the executors of the steps.
         watcher: Notified of each stalled call, and of each step without progress.
-        counted: Called when another call begins beside a stalled one: it may cost money.
     """
 
-    def __init__(
-        self,
-        rule: Stall,
-        journal: Journal,
-        runner: StepRunner,
-        watcher: Watcher | None,
-        counted: Callable[[], None],
-    ) -> None:
+    def __init__(self, rule: Stall, runner: StepRunner, watcher: Watcher | None) -> None:
         self._rule = rule
-        self._journal = journal
         self._runner = runner
-        self._watcher = watcher
-        self._counted = counted
-        self._seconds: defaultdict[str, deque[float]] = defaultdict(
-            lambda: deque(maxlen=_MOST_KNOWN)
-        )
-        self._named: dict[tuple[str, str], int] = {}  # the attempt of each cell that is named
-        self._hedges: dict[tuple[str, str], Hedge] = {}
-        self._moved_at: dict[str, float] = {}  # when each step ended a cell, or got work
-        self._said: dict[str, str] = {}
+        self._journal = runner.journal
+        self._watcher = watcher or Watcher()
+        self._steps: dict[str, _Progress] = {}
+        self._calls: dict[Permits, _Call] = {}  # by the permits of their attempts
+        _watching.add(self)
 
-    def see(self, outcome: Outcome) -> None:
-        """Learn how long calls take."""
-        cell = outcome.cell
-        self._moved_at[cell.step] = asyncio.get_running_loop().time()
-        was_named = self._named.pop((cell.step, cell.key), 0)
-        if outcome.failure is None and outcome.attempts == 1 and not was_named:
-            self._seconds[cell.step].append(outcome.seconds)
+    def watched(self, step: str, function: Function) -> Function:
+        """Return a step's function such that its calls are watched."""
+        loop = asyncio.get_running_loop()
+        progress = self._steps[step] = _Progress(loop.time())
+        is_hedged = self._rule.do == "retry"
+
+        async def watched(value: Any) -> Any:
+            permits, began = current_permits(), loop.time()
+            call = self._calls[permits] = _Call(loop.create_future())
+            try:
+                hedge = self._first_answer(call, function, value) if is_hedged else None
+                output = await (hedge or function(value))
+            finally:
+                del self._calls[permits]
+            if not call.stalled.done():
+                now = loop.time()
+                progress.seconds.append(now - began - permits.waited_s(now))
+            return output
+
+        return watched
 
     async def watch(self) -> None:
         """Look each second, until it is cancelled."""
         while True:
             await asyncio.sleep(_LOOK_S)
             now = asyncio.get_running_loop().time()
-            for step, (recorder, executor) in self._runner.executors.items():
-                for attempt in executor.attempts():
-                    if now - attempt.started_at < min(_LEAST_S, self._rule.after or _LEAST_S):
-                        break  # so are all that started later
-                    self._look(recorder.step.cell_of(attempt.index, attempt.input), attempt, now)
-                self._look_at_step(step, executor, now)
+            for recorder, executor in self._runner.executors.values():
+                progress = self._steps[recorder.step.name]
+                known = sorted(progress.seconds)
+                usual_s = _TIMES * known[math.ceil(0.99 * len(known)) - 1] if known else 0.0
+                limit_s = self._rule.after or (max(_LEAST_S, usual_s) if known else math.inf)
+                self._look_at_calls(recorder.step, executor, limit_s, now)
+                if recorder.last is not progress.last or not self._has_work(executor):
+                    progress.last, progress.moved_at = recorder.last, now
+                is_idle = now - progress.moved_at >= max(_NO_PROGRESS_S, usual_s)
+                words = self._why(executor, now) if is_idle else ""
+                if (reason := words.partition(":")[0]) != progress.reason:
+                    progress.reason, name = reason, recorder.step.name
+                    self._journal.log_event("no_progress", at_once=True, step=name, words=words)
+                    notify(self._watcher.waits, name, words)
 
-    # ---- calls ----------------------------------------------------------------------------------
+    def _look_at_calls(self, step: Step, executor: Executor, limit_s: float, now: float) -> None:
+        for attempt in executor.attempts():
+            age_s = now - attempt.started_at - attempt.permits.waited_s(now)
+            call = self._calls.get(attempt.permits)
+            if now - attempt.started_at <= limit_s:
+                break  # so are all that started later
+            if age_s <= limit_s or call is None or call.stalled.done() or attempt.cancelled:
+                continue
+            call.stalled.set_result(executor.pacer)
+            cell, number = step.cell_of(attempt.index, attempt.input), attempt.number
+            facts = {"key": cell.key, "id": cell.id, "trial": cell.trial, "attempt": number}
+            facts |= {"step": cell.step, "seconds": round(age_s, 1)}
+            self._journal.log_event("stalled", at_once=True, **facts)
+            notify(self._watcher.stalled, cell, age_s)
+            if self._rule.do == "fail":
+                words = f"item {cell.id!r}: no answer within {age_s:.0f} s; stall: fail"
+                executor.cancel(attempt.index, TimeoutError(words))
 
-    def limit_s(self, step: str) -> float:
-        """Return the age at which a call of a step is stalled."""
-        if self._rule.after is not None:
-            return self._rule.after
-        known = sorted(self._seconds[step])
-        return max(_LEAST_S, _TIMES * _p99(known)) if known else math.inf
+    def _has_work(self, executor: Executor) -> bool:
+        is_held = bool(self._runner.paused_at) or self._journal.waits_for_room
+        return bool(executor.inputs_in_progress()) or (is_held and not executor.has_ended)
 
-    def _look(self, cell: Cell, attempt: Attempt, now: float) -> None:
-        age_s = now - attempt.started_at - attempt.permits.waited_s(now)
-        place = cell.step, cell.key
-        if self._named.get(place) == attempt.number or attempt.cancelled is not None:
-            return
-        if age_s <= self.limit_s(cell.step):
-            return
-        self._named[place] = attempt.number
-        self._journal.log_event(
-            "stalled", step=cell.step, key=cell.key, id=cell.id, trial=cell.trial,
-            attempt=attempt.number, seconds=round(age_s, 1), do=self._rule.do,
-        )  # fmt: skip
-        if self._watcher is not None:
-            self._watcher.stalled(cell, age_s)
-        executor = self._runner.executors[cell.step][1]
-        if self._rule.do == "fail":
-            error = StalledError(f"item {cell.id!r}: no answer within {age_s:.0f} s; stall: fail")
-            executor.cancel(attempt.index, error)
-        elif (hedge := self._hedges.get(place)) is not None:
-            hedge.begin(executor.pacer, attempt.input)
-
-    def hedged(self, cell_of: Callable[[int, Any], Cell], call: Call) -> Call:
-        """Return a function that can begin another call beside a stalled one."""
-        if self._rule.do != "retry":
-            return call
-
-        async def either(value: Any) -> Any:
-            cell = cell_of(0, value)
-            hedge = self._hedges[cell.step, cell.key] = Hedge(call, self._counted)
-            try:
-                return await hedge.answer(value)
-            finally:
-                del self._hedges[cell.step, cell.key]
-
-        return either
-
-    # ---- steps ----------------------------------------------------------------------------------
-
-    def _look_at_step(self, step: str, executor: AsyncExecutor[Any, Any], now: float) -> None:
-        waits = self._journal.waits_for_room or (self._runner.paused_at and not executor.has_ended)
-        if not waits and not executor.inputs_in_progress():
-            self._moved_at[step] = now
-        idle_s = now - self._moved_at.setdefault(step, now)
-        usual_s = _p99(sorted(self._seconds[step])) if self._seconds[step] else 0.0
-        words = self._why(executor, now) if idle_s >= max(_NO_PROGRESS_S, 2 * usual_s) else ""
-        reason = words.translate(_NO_DIGITS)  # the same one, whatever its numbers
-        if reason == self._said.get(step, ""):
-            return
-        self._said[step] = reason
-        self._journal.log_event("no_progress", at_once=True, step=step, words=words)
-        if self._watcher is not None:
-            self._watcher.waits(step, words)
-
-    def _why(self, executor: AsyncExecutor[Any, Any], now: float) -> str:
-        attempts, pacer = executor.attempts(), executor.pacer
+    def _why(self, executor: Executor, now: float) -> str:
+        calling = [one for one in executor.attempts() if not one.permits.is_waiting]
+        pacers = [executor.pacer] if executor.pacer else self._runner.pacers
         if self._runner.paused_at:
             return f"paused by limpet ctl since {self._runner.paused_at}"
         if self._journal.waits_for_room:
             return "the disk is full: finished results wait for space"
-        calling = [attempt for attempt in attempts if not attempt.permits.is_waiting]
         if calling:
             since = _clock(calling[0].started_at - now)
             return f"calls in flight do not end: {len(calling):,}, the oldest since {since}"
-        waiting = next((one for one in self._runner.pacers if one.state.waiting), pacer)
-        if waiting is not None and (attempts or waiting.state.waiting):
-            until = f", until {_clock(waiting.held_s)}" if waiting.held_s else ""
-            return f"paced: {waiting.words}{until}"
-        return f"cells wait to be tried again: {executor.in_progress:,}"
+        for pacer in (one for one in pacers if one.state.waiting):
+            until = f", until {_clock(pacer.held_s)}" if pacer.held_s else ""
+            return f"paced: {pacer.words}{until}"
+        return f"cells wait to be tried again, or for a worker: {executor.in_progress:,}"
+
+    # ---- a second call beside a stalled one -----------------------------------------------------
+
+    async def _first_answer(self, call: _Call, function: Function, value: Any) -> Any:
+        """Return the first answer of a call and the one beside it; raise if there is none."""
+        create = asyncio.get_running_loop().create_task
+        second = _ending(self._beside, call, function, value)
+        call.legs = [create(_ending(function, value)), create(second)]
+        try:
+            for ended in asyncio.as_completed(call.legs):
+                output, error = await ended
+                if error is None or not call.stalled.done():
+                    break
+        finally:
+            for leg in call.legs:
+                leg.cancel()
+            await asyncio.wait(call.legs, timeout=CANCEL_GRACE_S)
+        if error is not None:
+            raise error
+        return output
+
+    async def _beside(self, call: _Call, function: Function, value: Any) -> Any:
+        pacer, first = await call.stalled, current_permits()
+        second = Permits(None if pacer is None else await pacer.acquire())
+        use_permits(second)  # of this task alone
+        self._runner.counted()
+        try:
+            output = await function(value)
+            second.ok()
+            first.void()  # it is cancelled
+            return output
+        finally:
+            second.void()  # if it has no answer
+
+    # ---- where each call stands -----------------------------------------------------------------
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each call in flight, the oldest of each step first."""
+        for recorder, executor in list(self._runner.executors.values()):
+            ages = executor.in_flight()
+            for attempt in executor.attempts():
+                cell, age_s = recorder.step.cell_of(0, attempt.input), ages[attempt.index]
+                trial = f" trial {cell.trial}" if cell.trial else ""
+                who = f"{one_line(cell.step)} {one_line(cell.id)}{trial}"
+                yield f"{who}, attempt {attempt.number}, {age_s:.1f} s: {self._place(attempt)}"
+
+    def _place(self, attempt: Attempt) -> str:
+        if attempt.permits.is_waiting:
+            return "waits for the pacer or a worker"
+        call, found = self._calls.get(attempt.permits), ""
+        tasks = [*(call.legs if call else ()), attempt.task]
+        at: Any = next(task.get_coro() for task in tasks if task and not task.done())
+        while frame := getattr(at, "cr_frame", None):
+            found = users_line(frame) or found
+            at = at.cr_await
+        return f"at {found}" if found else "in a thread, in a worker, or in a library"
 
 
-def _p99(known: Sequence[float]) -> float:
-    return known[math.ceil(0.99 * len(known)) - 1]
+_watching: WeakSet[Stalls] = WeakSet()
+
+
+def where_calls_stand() -> list[str]:
+    """Return a line for each call in flight in this process, and their number."""
+    lines = [line for stalls in list(_watching) for line in stalls.lines()]
+    return [*lines, f"{count(len(lines), 'call')} in flight"]
 
 
 def _clock(seconds: float) -> str:
@@ -183,84 +239,9 @@ def _clock(seconds: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(time.time() + seconds))
 
 
-# ---- Another call beside a stalled one ----------------------------------------------------------
-
-
-class Hedge:
-    """One cell's call, and perhaps a second one beside it.
-
-    Args:
-        call: The function.
-        counted: Called when the second begins.
-    """
-
-    def __init__(self, call: Call, counted: Callable[[], None]) -> None:
-        self._call = call
-        self._counted = counted
-        self._legs: set[asyncio.Task[Any]] = set()
-        self._ended: list[asyncio.Task[Any]] = []  # in the order in which they ended
-        self._more = asyncio.Event()
-
-    @property
-    def leg(self) -> "asyncio.Task[Any] | None":
-        """A call that runs, if one does."""
-        return next((leg for leg in self._legs if not leg.done()), None)
-
-    def begin(self, pacer: Pacer | None, value: Any) -> None:
-        """Begin the second call, when the pacer lets it."""
-        if len(self._legs) == 1:
-            self._add(self._second(pacer, value))
-            self._more.set()
-
-    def _add(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        leg = asyncio.get_running_loop().create_task(work)
-        leg.add_done_callback(self._ended.append)
-        self._legs.add(leg)
-        return leg
-
-    async def answer(self, value: Any) -> Any:
-        """Return the first answer; raise if there is none."""
-        first = self._add(self._first(value))
-        more = asyncio.ensure_future(self._more.wait())  # the second may begin while we wait
-        try:
-            await asyncio.wait({first, more}, return_when=asyncio.FIRST_COMPLETED)
-            while not any(map(_has_answer, self._ended)) and len(self._ended) < len(self._legs):
-                running = self._legs.difference(self._ended)
-                await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            more.cancel()
-            await self._end_others()
-        # If both have one, the last has its receipts last: see `Paid`.
-        best = next((leg for leg in reversed(self._ended) if _has_answer(leg)), self._ended[0])
-        if best is not first and _has_answer(best):
-            current_permits().void()  # what answered has a ticket of its own
-        return best.result()
-
-    async def _first(self, value: Any) -> Any:
-        return await self._call(value)
-
-    async def _second(self, pacer: Pacer | None, value: Any) -> Any:
-        ticket = None if pacer is None else await pacer.acquire()
-        permits = Permits(ticket)
-        use_permits(permits)  # of this task alone
-        self._counted()
-        try:
-            output = await self._call(value)
-        except BaseException as error:
-            permits.settle(classify(error)) if isinstance(error, Exception) else permits.void()
-            raise
-        permits.ok()
-        return output
-
-    async def _end_others(self) -> None:
-        late = [leg for leg in self._legs if not leg.done()]
-        for leg in late:
-            leg.cancel()
-        if late:
-            _, lasting = await asyncio.wait(late, timeout=CANCEL_GRACE_S)
-            for leg in lasting:
-                silence(leg)
-
-
-def _has_answer(leg: "asyncio.Task[Any]") -> bool:
-    return not leg.cancelled() and leg.exception() is None
+async def _ending(function: Function, *given: Any) -> tuple[Any, BaseException | None]:
+    """Return how a call ends: raised in a task, SystemExit would end the event loop."""
+    try:
+        return await function(*given), None
+    except BaseException as error:  # noqa: BLE001 - raised by who waits for it
+        return None, readable(error)

@@ -58,7 +58,7 @@ class StepRunner:
         spending: What the session spends.
         executors: The recorder and the executor of each step that has begun.
         paused_at: When it was told to start nothing; empty: it was not.
-        hedged: Returns a step's function with what is done about its stalled calls.
+        watched: Returns a step's function such that its calls are watched.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class StepRunner:
         self._recorders: list[Recorder] = []
         self._engines: dict[str, StepEngine | None] = {}  # of the steps with a pace of their own
         self.paused_at = ""
-        self.hedged: Callable[[Any, Any], Any] = lambda _, function: function
+        self.watched: Callable[[str, Any], Any] = lambda _, function: function
         self.executors: dict[str, tuple[Recorder, AsyncExecutor[Any, Any]]] = {}
         self._remembered_at = time.monotonic()
         self._unsubscribe: list[Callable[[], None]] = []
@@ -168,7 +168,7 @@ class StepRunner:
             most, number = engine.most, options.get("concurrency", "auto")
             options["max_concurrency"] = min(most, options.get("max_concurrency", most))
             options["concurrency"] = number if number == "auto" else min(most, number)
-        executor = recorder.executor(self.hedged(recorder.step.cell_of, function), options)
+        executor = recorder.executor(self.watched(recorder.step.name, function), options)
         executor.quiet = True  # its messages name an index, which means nothing to users
         self.executors[recorder.step.name] = recorder, executor
         if self.paused_at:

@@ -214,11 +214,11 @@ class AnsweringStep(_CellStep):
 
     async def _answer(self, task: AnswerTask) -> Output:
         item = own_copy(task[0].item)  # the next attempt must not see its changes
-        with self._paid.attempt(task[1].key) as receipts:
+        with (attempt := self._paid.attempt(task[1].key)) as receipts:
             async with self._spending.attempt(receipts) as outputs:
-                output = await self.engine.call(item, self._runner.taken(task[1]))
-                outputs.append(output)
-                return output
+                attempt.output = await self.engine.call(item, self._runner.taken(task[1]))
+                outputs.append(attempt.output)
+                return attempt.output
 
     def _read_returned(self, returned: Any) -> Output:
         return read_output(returned, self._omissions)
@@ -401,15 +401,15 @@ class ScoringStep(_CellStep):
         reads, item = self.target.reads, task.work_item.item
         scored = given(item, task.output, task.trace, reads)
         needed = self._runner.counting.needed(self.name, item.id, task.cell.key)
-        with self._paid.attempt(key := task.cell.key) as receipts:
-            ballots = self._ballots.of(task, needed, self._paid.ballots(key))
+        with (attempt := self._paid.attempt(key := task.cell.key)) as receipts:
+            ballots = self._ballots.of(task, needed, self._paid.bill(key))
             with casting_into(ballots):
                 async with self._spending.attempt(receipts) as outputs:
-                    output = await self.engine.call(scored, self._runner.taken(task.cell))
-                    outputs.append(output)
+                    attempt.output = await self.engine.call(scored, self._runner.taken(task.cell))
+                    outputs.append(attempt.output)
         if len(ballots.keys) > 1:
             task.facts[MADE_OF] = ballots.keys
-        return output
+        return attempt.output
 
     def _read_returned(self, returned: Any) -> Output:
         return read_scores(returned, self.name, self._omissions)

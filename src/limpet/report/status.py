@@ -157,8 +157,8 @@ def _trouble(snapshot: Snapshot) -> Iterator[str]:
         stalled = [call for call in step.in_flight if call.stalled]
         shown = (f"{one_line(call.id)} {duration(call.seconds)}" for call in stalled[:_OLDEST])
         if stalled:
-            more = f" and {len(stalled) - _OLDEST:,} more" if len(stalled) > _OLDEST else ""
-            yield f"{one_line(step.name)}: far beyond the usual: {', '.join(shown)}{more}"
+            many = count(len(stalled), "call")
+            yield f"{one_line(step.name)}: {many} far beyond the usual: {', '.join(shown)}"
 
 
 def progress_line(snapshot: Snapshot) -> str:

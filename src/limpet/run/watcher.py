@@ -229,13 +229,14 @@ class Tally(Watcher):
         self._steps[step].pace = pace
 
     def started(self, cell: Cell, attempt: int) -> None:
-        step = self._steps[cell.step]
-        step.in_flight[cell.key] = (cell.id, attempt, self._clock(), cell.trial)
-        step.stalled.discard(cell.key)
+        call = InFlight(cell.id, attempt, self._clock(), cell.trial)
+        self._steps[cell.step].in_flight[cell.key] = call
 
     def stalled(self, cell: Cell, seconds: float) -> None:
         del seconds
-        self._steps[cell.step].stalled.add(cell.key)
+        calls = self._steps[cell.step].in_flight
+        if (call := calls.get(cell.key)) is not None:
+            calls[cell.key] = call._replace(stalled=True)
 
     def waits(self, step: str, words: str) -> None:
         self._steps[step].waits = words
@@ -314,8 +315,7 @@ class _StepTally:
         self.failed: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self.tokens: dict[str, float] = {}
-        self.in_flight: dict[str, tuple[str, int, float, int]] = {}
-        self.stalled: set[str] = set()
+        self.in_flight: dict[str, InFlight] = {}  # with the time when each began
         self.waits = ""
         self.pace: Pacer | FixedPace = FixedPace("")
         self._samples: deque[tuple[float, int]] = deque([(began, 0)])
@@ -330,7 +330,7 @@ class _StepTally:
 
     def snapshot(self, now: float, unanswered: int) -> StepSnapshot:
         # Each is copied at once: the event loop keeps running.
-        in_flight = list(self.in_flight.items())
+        in_flight = list(self.in_flight.values())
         failed = dict(self.failed)
         return StepSnapshot(
             self.name,
@@ -339,10 +339,7 @@ class _StepTally:
             self.done,
             failed,
             self.retries,
-            tuple(
-                InFlight(id_, attempt, now - at, trial, key in self.stalled)
-                for key, (id_, attempt, at, trial) in in_flight
-            ),
+            tuple(call._replace(seconds=now - call.seconds) for call in in_flight),
             self._rate(now, self.done + sum(failed.values())),
             self.pace.words,
             bounded(dict(self.tokens)),

@@ -2,14 +2,27 @@
 
 import asyncio
 import json
+import os
+import signal
+import threading
 
 import pytest
 
 import limpet
+from limpet.run.budget import read_ledger
 from limpet.types import Watcher
 from limpet.usage import add_receipt
 
 pytestmark = pytest.mark.usefixtures("virtual_loops")
+
+
+class HostileError(Exception):
+    @property
+    def __class__(self):
+        raise ValueError("no")
+
+    def __str__(self):
+        raise RuntimeError("no")
 
 
 class Seen(Watcher):
@@ -87,6 +100,59 @@ def test_time_that_waits_for_the_pacer_is_not_the_calls_own(tmp_path):
     assert seen.stalls == []
 
 
+def test_a_call_is_named_again_when_it_is_tried_again(tmp_path):
+    calls = []
+
+    async def answer(question):
+        calls.append(question)
+        await asyncio.sleep(100)
+        if len(calls) == 1:
+            raise ConnectionError("no")
+        return question
+
+    _, seen = run(tmp_path, answer, many=1, stall={"after": 60}, timeout=300)
+    assert [stall[:2] for stall in seen.stalls] == [("workflow", "q0")] * 2
+
+
+def test_a_watcher_that_fails_is_told_of_the_next_call_all_the_same(tmp_path):
+    class Failing(Seen):
+        def stalled(self, cell, seconds):
+            super().stalled(cell, seconds)
+            raise SystemExit
+
+    async def answer(question):
+        await asyncio.sleep(100 * (1 + int(question)))
+        return question
+
+    seen = Failing()
+    limpet.evaluate(
+        rows(2),
+        answer,
+        run=tmp_path / "run",
+        watcher=seen,
+        stall={"after": 60},
+        timeout=300,
+        pace=1,
+    )
+    assert [id_ for _, id_, _ in seen.stalls] == ["q0", "q1"]
+
+
+def test_a_time_below_a_second_is_noticed_within_a_second(tmp_path):
+    calls = []
+    result, _ = run(tmp_path, slow(calls, which="0"), 1, stall={"after": "200ms", "do": "retry"})
+    assert result.items[0].output.value == "0 again"
+    assert result.items[0].seconds <= 3
+
+
+def test_a_timeout_that_is_shorter_comes_first(tmp_path):
+    calls = []
+    result, seen = run(
+        tmp_path, slow(calls, which="0"), 1, stall={"after": 60, "do": "retry"}, timeout=30
+    )
+    assert seen.stalls == []
+    assert (result.items[0].attempts, len(calls)) == (2, 2)
+
+
 def test_the_second_call_answers_first_and_the_cost_of_both_counts(tmp_path):
     calls = []
     result, seen = run(tmp_path, slow(calls), stall={"after": "1m", "do": "retry"})
@@ -116,6 +182,21 @@ def test_what_the_cancelled_call_reported_is_counted(tmp_path):
     assert result.items[0].usage.total_tokens == 300
 
 
+def test_a_cancelled_call_counts_in_a_budget_as_what_was_reserved(tmp_path):
+    async def answer(question):
+        calls.append(question)
+        await asyncio.sleep(1000 if len(calls) == 6 else 1)
+        return limpet.Output(question, usage=limpet.Usage(total_tokens=100))
+
+    calls = []
+    options = {"stall": {"after": 60, "do": "retry"}, "timeout": 1000}
+    run(tmp_path, answer, many=6, budget={"tokens": "5k"}, **options)
+    assert calls == ["0", "1", "2", "3", "4", "5", "5"]
+    spent = read_ledger(tmp_path / "run" / "spent.json")
+    # A reservation is twice the largest so far.
+    assert (spent["spent"]["tokens"], spent["spent"]["calls"]) == (6 * 100 + 200, 7)
+
+
 def test_the_first_call_may_answer_after_all(tmp_path):
     calls = []
     result, _ = run(
@@ -139,6 +220,102 @@ def test_a_second_call_that_fails_leaves_the_first(tmp_path):
     result, _ = run(tmp_path, answer, many=1, stall={"after": 60, "do": "retry"})
     assert result.items[0].output.value == "first"
     assert result.items[0].attempts == 1
+
+
+def test_a_second_call_goes_on_if_the_first_fails(tmp_path):
+    calls = []
+
+    async def answer(question):
+        calls.append(question)
+        if len(calls) == 1:
+            await asyncio.sleep(70)
+            raise ConnectionError("reset")
+        await asyncio.sleep(50)
+        return "second"
+
+    result, _ = run(tmp_path, answer, many=1, stall={"after": 60, "do": "retry"}, retry=0)
+    assert result.items[0].output.value == "second"
+    assert len(calls) == 2
+
+
+def test_of_two_answers_at_once_one_counts_and_both_are_paid(tmp_path):
+    calls = []
+
+    async def answer(question):
+        calls.append(question)
+        number = len(calls)
+        now = asyncio.get_running_loop().time()
+        at_once.append(now + 100 if number == 1 else at_once[0])
+        await asyncio.sleep(at_once[-1] - now)
+        add_receipt({"total_tokens": 10 * number, "prompt_tokens": 10 * number})
+        return limpet.Output(str(number), usage=limpet.Usage(total_tokens=10 * number))
+
+    at_once = []
+    result, _ = run(tmp_path, answer, many=1, stall={"after": 60, "do": "retry"}, timeout=500)
+    assert result.items[0].output.value in ("1", "2")
+    assert result.items[0].usage.total_tokens == 30
+
+
+def test_what_a_call_returns_because_it_is_cancelled_is_no_answer(tmp_path):
+    calls = []
+
+    async def answer(question):
+        calls.append(question)
+        if len(calls) == 1:
+            try:
+                await asyncio.sleep(500)
+            except asyncio.CancelledError:
+                return "nothing"
+        return "an answer"
+
+    result, _ = run(tmp_path, answer, many=1, stall={"after": 60, "do": "retry"}, timeout=500)
+    assert result.items[0].output.value == "an answer"
+
+
+def test_a_call_in_a_thread_cannot_be_cancelled_and_holds_up_nothing(tmp_path):
+    calls, go = [], threading.Event()
+
+    def answer(question):
+        calls.append(question)
+        if len(calls) == 1:
+            go.wait()
+        return str(len(calls))
+
+    try:  # virtual time passes while a thread works: a timeout that is never reached
+        result, _ = run(tmp_path, answer, many=1, stall={"after": 60, "do": "retry"}, timeout=1e9)
+    finally:
+        go.set()
+    assert result.items[0].output.value == "2"
+
+
+@pytest.mark.parametrize("error", [SystemExit, HostileError, asyncio.CancelledError])
+def test_two_calls_may_raise_anything(tmp_path, error):
+    async def answer(question):
+        await asyncio.sleep(70 if question == "0" else 1)
+        raise error
+
+    result, _ = run(
+        tmp_path, answer, 2, stall={"after": 60, "do": "retry"}, retry=0, fail_fast=False
+    )
+    assert [item.status for item in result.items] == ["failed", "failed"]
+
+
+def test_an_interrupted_run_ends_both_calls(tmp_path):
+    calls, ended = [], []
+
+    async def answer(question):
+        calls.append(question)
+        try:
+            if len(calls) == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(10_000)
+        finally:
+            ended.append(question)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, answer, many=1, stall={"after": 60, "do": "retry"}, timeout=20_000)
+    assert ended == ["0", "0"]
 
 
 def test_if_both_fail_the_cell_is_retried_as_ever(tmp_path):
@@ -204,7 +381,7 @@ def test_fail_ends_the_call_and_the_run_goes_on(tmp_path):
     [
         ("retry", TypeError, "must be like"),
         ({"do": "hedge"}, ValueError, "must be one of wait, retry, fail"),
-        ({"afer": 3}, ValueError, "did you mean 'after'"),
+        ({"afer": 3}, TypeError, "must be like {'after': '2m', 'do': 'retry'}"),
         ({"after": 0}, ValueError, "must be a finite number above 0"),
         ({"after": "2 days"}, TypeError, "after"),
     ],

@@ -21,7 +21,6 @@ from weakref import WeakSet
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Attempt
 from limpet.executors.flight import CANCEL_GRACE_S
-from limpet.foreign import readable
 from limpet.pacing.pacer import Pacer
 from limpet.pacing.permits import Permits, current_permits, use_permits
 from limpet.run.executing.blocking import users_line
@@ -240,8 +239,8 @@ def _clock(seconds: float) -> str:
 
 
 async def _ending(function: Function, *given: Any) -> tuple[Any, BaseException | None]:
-    """Return how a call ends: raised in a task, SystemExit would end the event loop."""
+    """Return how a call ends: its CancelledError must not look like that of who waits for it."""
     try:
         return await function(*given), None
     except BaseException as error:  # noqa: BLE001 - raised by who waits for it
-        return None, readable(error)
+        return None, error

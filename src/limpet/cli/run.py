@@ -48,7 +48,7 @@ from limpet.errors import (
     LimpetError,
     RunPausedError,
 )
-from limpet.journal.layout import layout_at
+from limpet.journal.layout import directory_at
 from limpet.report.tables import put
 from limpet.report.terminal import busy, log_to_stderr, say, stderr_console, stdout_for_data
 from limpet.report.views import EventView, LineView, LiveView, TalkingView, View, as_event
@@ -192,7 +192,7 @@ def _sharing(run: _Ready, matrix: Matrix) -> _Ready:
     """Return a variant's run, which shares a budget with those of the others."""
     path = run.config.run
     others = [path.with_name(variant.name) for variant in matrix.variants]
-    spent = [layout_at(other).spent for other in others if other != path]
+    spent = [directory_at(other).spent for other in others if other != path]
     return run._replace(prepared=replace(run.prepared, shares_budget=spent))
 
 

@@ -30,15 +30,13 @@ def as_budget(given: Any) -> dict[str, float]:
     """Return the option `budget` as numbers by kind; empty: no limit.
 
     Raises:
-        TypeError: It has the wrong type.
-        ValueError: A kind is unknown, or an amount is not allowed.
+        TypeError: An amount is not a number.
+        ValueError: It limits nothing, a kind is unknown, or an amount is not allowed.
     """
     if given is None:
         return {}
-    if not isinstance(given, Mapping):
-        raise TypeError(f"budget={given!r}: {_ALLOWED}")
-    if not given:
-        raise ValueError("budget={}: limits nothing; " + _ALLOWED)
+    if not isinstance(given, Mapping) or not given:
+        raise wrong_value("budget", _ALLOWED, given)
     return {kind: _limit(kind, amount) for kind, amount in given.items()}
 
 
@@ -55,11 +53,10 @@ def _limit(kind: Any, amount: Any) -> float:
 
 def _words(kind: str, amount: int) -> str:
     """Return an amount in words: `$20`, `5,000 calls`, `120 min`."""
-    if kind == "cost":
-        return f"${money(amount / UNITS[kind])}"
+    number = amount / UNITS[kind]
     if kind == "time":
-        return f"{amount / UNITS[kind] / 60:,.3g} min"
-    return count(amount, kind.removesuffix("s"))
+        return f"{number / 60:,.3g} min"
+    return f"${money(number)}" if kind == "cost" else count(number, kind.removesuffix("s"))
 
 
 # ---- What has a run spent so far? ---------------------------------------------------------------
@@ -98,11 +95,9 @@ class Ledger:
         self.reserved: Counter[str] = Counter()
         self.beside = sum((read_ledger(other)[0] for other in beside), Counter[str]())
         self.covered = self._bound = Counter[str]()
-        self._path = path
-        with _naming(path):
+        with _telling():
             self._file = open_own(path)
-            if durable:
-                sync_directory(path.parent)
+            sync_directory(path.parent)
 
     def write(self) -> None:
         """Write the numbers, so that they survive the process."""
@@ -111,14 +106,14 @@ class Ledger:
         facts = {"bound": self._bound, "number": self._number, "boot": self._boot}
         content = json.dumps(numbers | facts).encode()  # not orjson: numbers of any size
         line = b"%08x %s" % (zlib.crc32(content), content)
-        with _naming(self._path):
+        with _telling():
             os.pwrite(self._file, line.ljust(_SLOT - 1) + b"\n", self._number % 2 * _SLOT)
 
     async def cover(self, bound: Counter[str]) -> None:
         """Return when a bound survives a loss of power."""
         self._bound = bound
         self.write()
-        with _naming(self._path):
+        with _telling():
             await asyncio.to_thread(sync_file, self._file)
         self.covered = bound
 
@@ -127,20 +122,19 @@ class Ledger:
         self._bound = self.spent + self.reserved
         with suppress(OSError, JournalError):  # the disk is full: what was written before stays
             self.write()
-            if self.durable:
-                sync_file(self._file)
+            sync_file(self._file)
         with suppress(OSError):  # it was closed
             os.close(self._file)
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Name the file in what the system says against it."""
+def _telling() -> Iterator[None]:
+    """Say what could not be done."""
     try:
         yield
     except OSError as error:
         raise JournalError(
-            f"{path}: what was spent cannot be kept: {error.strerror}",
+            f"spent.json: what was spent cannot be kept: {error.strerror}",
             hint="finished results are safe: run again to resume",
         ) from error
 
@@ -154,7 +148,7 @@ def read_ledger(path: Path) -> tuple[Counter[str], Counter[str], int]:
         JournalError: The file is damaged.
     """
     content = b""
-    with _naming(path), suppress(FileNotFoundError):
+    with _telling(), suppress(FileNotFoundError):
         content = read_whole(path)
     slots = [_slot(content[at : at + _SLOT]) for at in (0, _SLOT)]
     newest = max(slots, key=lambda numbers: int(numbers.get("number", 0)))
@@ -163,10 +157,9 @@ def read_ledger(path: Path) -> tuple[Counter[str], Counter[str], int]:
             f"{path}: is damaged, so what the run spent is not known",
             hint="delete it to count from zero",
         )
-    spent: Counter[str] = Counter(newest.get("spent"))
-    lost: Counter[str] = Counter(newest.get("reserved"))
+    spent, lost = (Counter[str](newest.get(name, {})) for name in ("spent", "reserved"))
     if newest.get("boot") != boot_id():  # the power went: the last numbers may be lost, too
-        lost |= Counter(newest.get("bound")) - spent
+        lost |= Counter[str](newest.get("bound", {})) - spent
     return spent + lost, Counter(newest.get("about")) + lost, newest.get("number", 0)
 
 
@@ -174,8 +167,7 @@ def _slot(line: bytes) -> dict[str, Any]:
     checksum, _, content = line.rstrip().partition(b" ")
     with suppress(ValueError):
         if int(checksum, 16) == zlib.crc32(content):
-            numbers: dict[str, Any] = json.loads(content)
-            return numbers
+            return dict(json.loads(content))
     return {}
 
 

@@ -16,8 +16,10 @@ What would break the promise, and what happens instead:
 """
 
 import asyncio
+import importlib
 import os
 import random
+import signal
 
 import pytest
 from hypothesis import given, settings
@@ -27,6 +29,7 @@ from virtual_time import in_virtual_time, run
 import limpet
 import limpet.models
 from limpet.errors import BudgetReachedError, JournalError, RateLimitError
+from limpet.models.chat import most_usage
 from limpet.models.failures import refusal
 from limpet.pacing.signals import is_unpaid
 from limpet.run.budget import UNITS, Ledger, as_budget, read_ledger
@@ -537,3 +540,113 @@ def test_a_model_without_a_price_is_refused_before_anything_is_spent(tmp_path):
     workflow = openai(url="http://127.0.0.1:9/v1", model="gpt-x", key=None, prompt="{{input}}")
     with pytest.raises(limpet.LimpetError, match="gpt-x has no price"):
         limpet.evaluate([{"input": "a"}], workflow, run=tmp_path / "r", budget={"cost": 1})
+
+
+def test_waiting_for_the_budget_is_not_the_time_of_a_call(tmp_path):
+    async def grader(messages, **_):
+        await asyncio.sleep(0.4)
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "cost": 1.0}
+        return limpet.models.Reply('{"reason": "so", "label": "yes"}', usage=usage)
+
+    judge = limpet.judge(grader, "Is {{output}} right?", choices={"yes": 1, "no": 0})
+    rows = [{"id": str(n), "input": str(n)} for n in range(8)]
+    done = limpet.evaluate(  # the first three one at a time: the fourth waits for 1.2 s
+        rows, str.upper, [judge], run=tmp_path / "run", budget={"cost": 100}, show=False,
+        prices={"*": {"prompt": 0, "completion": 0}}, timeout=1.0, retry=0,
+    )  # fmt: skip
+    assert done.summary["evaluators"]["judge"]["completed"] == 8
+
+
+def test_a_stop_ends_those_that_wait_for_the_budget(tmp_path):
+    asked = []
+
+    async def answer(question):
+        asked.append(question)
+        if len(asked) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(0.01)
+        return limpet.Output(question, limpet.Usage(1, 1, cost=0.001))
+
+    rows = [{"id": str(n), "input": str(n)} for n in range(50)]
+    with pytest.raises(KeyboardInterrupt):
+        limpet.evaluate(rows, answer, run=tmp_path / "run", budget={"cost": 100}, show=False)
+    assert len(asked) == 1
+    done = limpet.evaluate(rows, answer, run=tmp_path / "run", budget={"cost": 100}, show=False)
+    assert len(done.items) == len(set(asked)) == 50
+
+
+def test_each_attempt_is_a_call(tmp_path):
+    asked = []
+
+    async def answer(question):
+        asked.append(question)
+        raise ConnectionError("try again")
+
+    with pytest.raises(BudgetReachedError):
+        limpet.evaluate(
+            [{"input": "a"}], answer, run=tmp_path / "run", budget={"calls": 3}, show=False,
+            retry=limpet.Retry(10, limpet.executors.Backoff(0, 0)),
+        )  # fmt: skip
+    assert len(asked) == 3
+
+
+def test_what_was_spent_stays_spent_when_prices_change(tmp_path):
+    async def answer(question):
+        return limpet.Output(question, limpet.Usage(10**6, 0))
+
+    rows = [{"id": str(n), "input": str(n)} for n in range(6)]
+    given = {"run": tmp_path / "run", "budget": {"cost": 10}, "show": False}
+    limpet.evaluate(rows[:3], answer, **given, prices={"*": {"prompt": 2}})
+    with pytest.raises(BudgetReachedError) as caught:
+        limpet.evaluate(rows, answer, **given, prices={"*": {"prompt": 3}})
+    assert caught.value.result.summary["budget"]["words"] == "$9.00 of $10.00"
+
+
+def test_a_worker_makes_no_call_that_does_not_fit(tmp_path, monkeypatch):
+    (tmp_path / "paid_app.py").write_text(
+        "import limpet\n"
+        "def answer(question):\n"
+        "    return limpet.Output(question, limpet.Usage(1, 1, cost=0.25))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    answer = importlib.import_module("paid_app").answer
+    rows = [{"id": str(n), "input": str(n)} for n in range(6)]
+    with pytest.raises(BudgetReachedError) as caught:
+        limpet.evaluate(
+            rows, answer, run=tmp_path / "run", budget={"calls": 4}, show=False, engine="processes"
+        )
+    assert caught.value.result.summary["budget"]["spent"]["cost"] == 1.0
+    assert caught.value.result.summary["workflow"]["completed"] == 4
+
+
+# ---- what a request can use at most -------------------------------------------------------------
+
+BODY = {"messages": [{"role": "user", "content": "é"}], "max_tokens": 10}
+
+
+@pytest.mark.parametrize(
+    ("more", "completion"),
+    [
+        ({}, 10),
+        ({"n": 3}, 30),
+        ({"max_completion_tokens": 40}, 40),
+        ({"max_tokens": None, "max_completion_tokens": 7}, 7),
+        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]}, 10),
+        ({"messages": [{"role": "assistant", "content": None}]}, 10),
+        ({"max_tokens": None}, None),
+        ({"max_tokens": "10"}, None),
+        ({"n": None}, None),
+        ({"n": 0}, None),
+        ({"extra_body": {"max_tokens": 4000}}, None),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, None),
+        ({"messages": [{"role": "user", "content": ["x"]}]}, None),
+        ({"messages": ["x"]}, None),
+    ],
+)
+def test_what_a_request_can_use_at_most(more, completion):
+    most = most_usage("m", {**BODY, **more})
+    if completion is None:
+        assert most is None
+    else:
+        assert most.completion_tokens == completion
+        assert most.prompt_tokens >= len(str(more.get("messages", "é")).encode())

@@ -24,21 +24,21 @@ from limpet.errors import BudgetReachedError, JournalError, LimpetError
 from limpet.pacing.permits import current_permits
 from limpet.pacing.signals import is_unpaid
 from limpet.run.budget import UNITS, Amounts, Ledger, budget_facts, in_units
-from limpet.run.results.costs import Prices, check_priced, usage_facts
+from limpet.run.results.costs import Prices, check_priced, usage_facts, without_price
 from limpet.run.run_file import WORKFLOW
 from limpet.shapes import Output, Usage
-from limpet.text import one_line
 from limpet.usage import MostOf, paid_by, receipts_in, total_usage, usage_of
 
 FIRST, FEW = 3, 20
 """Calls of a step that run one at a time; calls from which the 95th percentile is known."""
-_SHARE, _TIMES = 0.95, 2
-_RECENT = 1000
-_BLOCK_CALLS, _BLOCK_SHARE = 16, 0.01
-"""How much more is put on disk at once: so many calls, or this share of the cap."""
+_SHARE, _TIMES, _RECENT = 0.95, 2, 1000
+_BLOCK_CALLS, _BLOCKS = 16, 100
+"""How much more is put on disk at once: so many calls, or the cap in so many parts."""
 _LARGEST = 2**62
 """What a call reports to cost may be any number."""
 _WRITE_EVERY_S = 1.0
+_PRICED = {"cost", "tokens"}
+Stop = Callable[[LimpetError], None]
 
 
 class Spending:
@@ -49,16 +49,15 @@ class Spending:
         ledger: What all sessions spent.
         prices: What a million tokens cost, by model.
         stop: Called with the reason when the budget is used up.
+
+    Attributes:
+        limits: The limits, in the units of the ledger.
     """
 
     def __init__(
-        self,
-        budget: Mapping[str, float],
-        ledger: Ledger,
-        prices: Prices | None,
-        stop: Callable[[LimpetError], None],
+        self, budget: Mapping[str, float], ledger: Ledger, prices: Prices | None, stop: Stop
     ) -> None:
-        self._limits = in_units(budget)
+        self.limits = in_units(budget)
         self._ledger = ledger
         self._prices = prices
         self._stop = stop
@@ -91,11 +90,11 @@ class Spending:
         self._is_paused = True
 
     def close(self) -> None:
-        """Count the session's time, and end what runs beside it."""
+        """Count the session's time; nothing starts any more."""
         self._count_time()
-        for running in (self._timer, self._syncing):
-            if running is not None:
-                running.cancel()
+        self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
 
     def change(self, budget: Mapping[str, float]) -> str:
         """Replace the limits of these kinds; return the budget in words.
@@ -107,20 +106,20 @@ class Spending:
             raise LimpetError("the run is stopping", hint="run it again with this budget")
         if "cost" in budget:
             check_priced(self._prices, [step.target for step in self._steps])
-        self._limits |= in_units(budget)
+        self.limits |= in_units(budget)
         self._admit()
         return str(self.facts["words"])
 
     @property
     def facts(self) -> dict[str, Any]:
         """The budget and what was spent of it; empty without a budget."""
-        return budget_facts(self._limits, self._ledger) if self._limits else {}
+        return budget_facts(self.limits, self._ledger) if self.limits else {}
 
     def _tick(self) -> None:
         """Write what was spent now and then: without a budget, no call does."""
         self._timer = asyncio.get_running_loop().call_later(_WRITE_EVERY_S, self._tick)
         self._write()
-        if "time" in self._limits and self._left("time") <= 0:
+        if "time" in self.limits and self._left("time") <= 0:
             self._reached("time")
 
     def _count_time(self) -> None:
@@ -141,10 +140,9 @@ class Spending:
         try:
             await current_permits().wait(turn)
         except asyncio.CancelledError:
-            if turn.cancelled():
-                self._admit()  # the next one may fit
-            else:
-                self._settle(call, {})  # it was not made
+            if not turn.cancelled():  # it was not made
+                self._settle(call, {})
+            self._admit()  # the next one may fit
             raise
 
     def _admit(self) -> None:
@@ -152,38 +150,38 @@ class Spending:
         while self._waiting and not (self._is_paused or self._is_over):
             call, turn = self._waiting[0]
             if not turn.done():  # it was not cancelled
-                if not self._may_start(call):
+                if not self._reserve(call):
                     return
-                call.step.in_flight += 1
-                self._ledger.reserved.update(call.reserved)
-                if self._limits:
-                    self._write()
                 turn.set_result(None)
             self._waiting.popleft()
 
-    def _may_start(self, call: "Call") -> bool:
-        """Return whether a call may start now; end the run if it never may."""
+    def _reserve(self, call: "Call") -> bool:
+        """Reserve what a call may cost, and return True; or end the run, if that never fits."""
         step, ledger = call.step, self._ledger
-        if self.is_priced and call.most is None and step.known < FIRST and step.in_flight:
+        is_first = step.known < FIRST and call.most is None and self.limits.keys() & _PRICED
+        if is_first and step.in_flight:
             return False
         call.reserved = {"calls": 1, **(call.most or step.estimate)}
-        for kind in self._limits:
+        for kind in self.limits:
             left = self._left(kind)
             if left <= 0 or ledger.reserved[kind] + call.reserved.get(kind, 0) > left:
                 if not any(step.in_flight for step in self._steps):
                     self._reached(kind)
                 return False
-        return not ledger.durable or self._is_covered(call.reserved)
+        if ledger.durable and not self._is_covered(call.reserved):
+            return False
+        step.in_flight += 1
+        ledger.reserved.update(call.reserved)
+        if self.limits:
+            self._write()
+        return True
 
     def settle(self, call: "Call", usage: object, error: BaseException | None) -> None:
         """Count what a call used, by its usage and by how it ended."""
         known = usage_of(usage)[0]
         used = self.amounts_of(known)
         if known is not None and used is None:
-            names = ", ".join(map(one_line, known.models or ["a model without a name"]))
-            words = f"the budget limits the cost, and {names} has no price"
-            hint = "add it under `prices`, and run again: finished results are kept"
-            self._end(BudgetReachedError(words, hint=hint))
+            self._end(without_price(known.models or ()))
         is_cut_off = error is not None and not issubclass(type(error), Exception)
         if error is None or used is not None:
             call.step.learn(used)
@@ -201,22 +199,15 @@ class Spending:
         self._ledger.spent.update(used)
         if about:
             self._ledger.about.update({**used, "calls": 0})
-        if self._limits:
+        if self.limits:
             self._write()
         self._admit()
 
-    @property
-    def is_priced(self) -> bool:
-        """Whether it matters what a call uses."""
-        return "cost" in self._limits or "tokens" in self._limits
-
     def amounts_of(self, usage: Usage | None) -> Amounts | None:
         """Return what a usage counts; None: it is not known, or has no price."""
-        counts = usage_facts(usage, self._prices).get("usage")
-        if counts is None:
-            return None
-        cost, tokens = counts.get("cost"), counts.get("total_tokens", 0)
-        if cost is None and tokens and "cost" in self._limits:
+        counts = usage_facts(usage, self._prices).get("usage", {})
+        cost, tokens = counts.get("cost"), counts.get("total_tokens")
+        if tokens is None or (tokens and cost is None and "cost" in self.limits):
             return None
         cost = math.ceil(min((cost or 0.0) * UNITS["cost"], _LARGEST))
         return {"calls": 1, "cost": cost, "tokens": tokens}
@@ -228,19 +219,17 @@ class Spending:
         try:
             self._ledger.write()
         except JournalError as error:
-            if self._limits:  # else it goes on: the next second may be better
-                self._end(error)
+            self._end(error)
 
     def _is_covered(self, reserved: Amounts) -> bool:
         """Return whether the bound on disk covers a call; if not, begin to raise it."""
-        ledger, limits = self._ledger, Counter(self._limits)
+        ledger, limits = self._ledger, Counter(self.limits)
         needed = (ledger.spent + ledger.reserved + Counter(reserved)) & limits
         if needed <= ledger.covered:
             return True
         if self._syncing is None:
             for kind, limit in limits.items():
-                calls = _BLOCK_CALLS * reserved.get(kind, 0)
-                needed[kind] += max(calls, round(_BLOCK_SHARE * limit))
+                needed[kind] += max(_BLOCK_CALLS * reserved.get(kind, 0), limit // _BLOCKS)
             self._syncing = asyncio.get_running_loop().create_task(self._cover(needed & limits))
         return False
 
@@ -255,18 +244,18 @@ class Spending:
     # ---- the end of the budget ------------------------------------------------------------------
 
     def _left(self, kind: str) -> int:
-        return self._limits[kind] - self._ledger.spent[kind] - self._ledger.beside[kind]
+        return self.limits[kind] - self._ledger.spent[kind] - self._ledger.beside[kind]
 
     def _reached(self, kind: str) -> None:
-        limit, is_used_up = self._limits[kind], self._left(kind) <= 0
-        what = "the budget is used up" if is_used_up else "the next call may exceed the budget"
+        limit, left = self.limits[kind], self._left(kind)
+        what = "the budget is used up" if left <= 0 else "the next call may exceed the budget"
         words = f"{what}: {budget_facts({kind: limit}, self._ledger)['words']}"
         error = BudgetReachedError(words, hint="run again with a larger budget to go on")
         error.kind, error.limit = kind, limit / UNITS[kind]
         self._end(error)
 
     def _end(self, error: LimpetError) -> None:
-        if not self._is_over:
+        if self.limits and not self._is_over:  # without a budget, a full disk may pass
             self._is_over = True
             self._stop(error)
 
@@ -324,7 +313,8 @@ class StepSpending:
             return output
 
     def _request(self, most_of: MostOf) -> "Call":
-        return Call(self, self.spending.amounts_of(most_of()) if self.spending.is_priced else None)
+        is_asked = self.spending.limits.keys() & _PRICED
+        return Call(self, self.spending.amounts_of(most_of()) if is_asked else None)
 
 
 class Call:

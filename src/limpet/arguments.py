@@ -42,8 +42,8 @@ def positive_number(**argument: Any) -> float:
 
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
-_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([kMG])")
-_TIMES = {"k": 10**3, "M": 10**6, "G": 10**9}
+_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([kMG]?)")
+_TIMES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 TIME_PATTERN = _TIME.pattern
 
 
@@ -54,7 +54,7 @@ def as_seconds(value: Any) -> Any:
 
 
 def as_amount(value: Any) -> Any:
-    """Return the number that is written as `5k`, `5M` or `5G`; anything else as it is."""
+    """Return the number that is written as `20`, `5k`, `5M` or `5G`; anything else as it is."""
     amount = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
     return value if amount is None else float(amount[1]) * _TIMES[amount[2]]
 

@@ -96,7 +96,13 @@ class TransientError(LimpetError):
 
 
 class PermanentError(LimpetError):
-    """The call failed, and a retry cannot help."""
+    """The call failed, and a retry cannot help.
+
+    Attributes:
+        status: The status with which a server refused it; None: it did not.
+    """
+
+    status: int | None = None
 
 
 class InvalidReplyError(PermanentError):
@@ -124,11 +130,11 @@ class BudgetReachedError(LimpetError):
 
     Attributes:
         kind: What is used up: "cost", "tokens", "calls" or "time".
-        more: The limit that should be enough to finish; None: unknown.
+        limit: How much of it the run may spend: dollars, or seconds.
     """
 
     kind: str = ""
-    more: float | None = None
+    limit: float = 0.0
 
 
 class EndpointDownError(LimpetError):

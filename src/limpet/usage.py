@@ -7,17 +7,12 @@ costs only that count. The names of the times are those of the NeMo Agent Toolki
 
 import math
 import statistics
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
 from decimal import Decimal
 from numbers import Real
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from limpet.errors import InvalidReplyError
 from limpet.foreign import is_interrupt
@@ -387,12 +382,14 @@ class receipts_in:  # noqa: N801 - used like a function; a generator would take 
 
     Args:
         receipts: Where to collect them.
+        always: Whether to add them outside even if the block succeeds.
     """
 
-    __slots__ = ("_outside", "_token", "receipts")
+    __slots__ = ("_always", "_outside", "_token", "receipts")
 
-    def __init__(self, receipts: Receipts) -> None:
+    def __init__(self, receipts: Receipts, *, always: bool = False) -> None:
         self.receipts = receipts
+        self._always = always
 
     def __enter__(self) -> Receipts:
         self._outside = _receipts.get()
@@ -404,50 +401,25 @@ class receipts_in:  # noqa: N801 - used like a function; a generator would take 
         if issubclass(type(error), InvalidReplyError) and not self.receipts:
             add_receipt(plain_usage(error.usage))  # type: ignore[union-attr]  # as just seen
         _receipts.reset(self._token)
-        if error is not None and self._outside is not None:
+        if (error is not None or self._always) and self._outside is not None:
             self._outside += self.receipts
 
 
-# ---- reservations: may this call be made? -------------------------------------------------------
+# ---- who pays: may this request be made? --------------------------------------------------------
 
-
-class Most(NamedTuple):
-    """What a request can use at most.
-
-    Attributes:
-        model: The model's name, as requested.
-        prompt: Tokens of the prompt.
-        completion: Tokens of all replies to it.
-    """
-
-    model: str
-    prompt: int
-    completion: int
-
-
-class Reservation(Protocol):
-    """What was reserved for a call."""
-
-    def settle(self, usage: object, error: BaseException | None) -> None:
-        """Count what it used, by its usage and by how it ended."""
-
-
-class Payer(Protocol):
-    """Who pays for the calls of a step."""
-
-    async def reserve(self, most: Most | None) -> Reservation:
-        """Wait until a call may be made; `most`: what it can use, if that is known."""
-
-
+MostOf = Callable[[], Usage | None]
+"""Returns the usage that a request can have at most; None: not known."""
+Payer = Callable[[MostOf], AbstractAsyncContextManager[Any]]
+"""Returns a context for a request, which waits until the request may be made."""
 _payer: ContextVar[Payer | None] = ContextVar("limpet_payer", default=None)
 
 
 class paid_by:  # noqa: N801 - used like a function
-    """Let each request to a model in the block be paid by `payer`."""
+    """Let each request to a model in the block be paid by `payer`; None: nobody has to."""
 
     __slots__ = ("_payer", "_token")
 
-    def __init__(self, payer: Payer) -> None:
+    def __init__(self, payer: Payer | None) -> None:
         self._payer = payer
 
     def __enter__(self) -> None:
@@ -457,38 +429,10 @@ class paid_by:  # noqa: N801 - used like a function
         _payer.reset(self._token)
 
 
-class reserving:  # noqa: N801 - used like a function; a generator touches foreign exceptions
-    """Make a request in the block, once what it may use is reserved.
-
-    Args:
-        most_of: Returns what the request can use at most; None: not known.
-    """
-
-    __slots__ = ("_most_of", "_outside", "_receipts", "_reservation", "_token")
-
-    def __init__(self, most_of: Callable[[], Most | None]) -> None:
-        self._most_of = most_of
-        self._reservation: Reservation | None = None
-
-    async def __aenter__(self) -> None:
-        payer = _payer.get()
-        if payer is not None:
-            self._reservation = await payer.reserve(self._most_of())
-            self._receipts: Receipts = []
-            self._outside, self._token = _receipts.get(), _receipts.set(self._receipts)
-
-    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if self._reservation is None:
-            return
-        _receipts.reset(self._token)
-        if self._outside is not None:
-            self._outside += self._receipts
-        self._reservation.settle(total_usage(self._receipts), error)
-
-
-def reserves_each_call(step: Any) -> bool:
-    """Return whether each call of a workflow or evaluator reserves what it may use."""
-    return bool(getattr(step, "reserves", False))
+def reserving(most_of: MostOf = lambda: None) -> AbstractAsyncContextManager[Any]:
+    """Return a context for a request, which begins once what it may use is reserved."""
+    payer = _payer.get()
+    return nullcontext() if payer is None else payer(most_of)
 
 
 def model_names_of(step: Any) -> Collection[str] | None:

@@ -86,7 +86,7 @@ def test_with_max_tokens_the_cap_is_hard_and_the_command_to_go_on_finishes(
     assert 48 < server.cost <= 50
     assert spent(tmp_path)["cost"] == pytest.approx(server.cost)
     assert "budget" in done.stderr
-    assert "finishing would take about $" in done.stderr
+    assert " answers on disk; the rest: " in done.stderr
     [line] = [line for line in done.stderr.splitlines() if line.startswith("resume with:")]
     again = limpet([*command, *line.split()[-2:]], tmp_path)
     assert again.returncode == 0, again.stderr

@@ -416,3 +416,18 @@ def test_a_matrix_is_compared_and_removed_by_its_name_and_its_runs_stay_where_th
     assert removed.returncode == 0
     assert "kept, not made by Limpet: notes.txt" in removed.stderr
     assert [path.name for path in home.iterdir()] == ["notes.txt"]
+
+
+def test_a_budget_is_for_all_variants(tmp_path):
+    make(tmp_path, more="pace: 1\nbudget: {calls: 5}\n")
+    done = run(tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert len(calls(tmp_path)) == 5  # three of the first variant, two of the second
+    assert "the budget is used up: 5 calls of 5 calls" in done.stderr
+    assert "2 answers on disk; the rest: 1 call of workflow" in done.stderr
+    assert "resume with: python -m limpet run --budget calls=6\n" in done.stderr
+    last = run(tmp_path, "--only", "model=b,prompt=p2.txt")
+    assert last.returncode == 3
+    assert len(calls(tmp_path)) == 5
+    assert run(tmp_path, "--budget", "calls=12").returncode == 0
+    assert len(calls(tmp_path)) == 12

@@ -305,7 +305,8 @@ def _next_steps(
 ) -> list[str]:
     not_run = [ending.variant.name for ending in endings if ending.code is None]
     if code >= STOPPED:
-        lines = [f"resume with: {command_to_resume()}"]
+        stopped = [one.next[-1] for one in endings if one.next and (one.code or 0) >= STOPPED]
+        lines = stopped[-1:] or [f"resume with: {command_to_resume()}"]
         if forces and not_run:
             # These runs have not recorded the redo.
             only = " ".join(f"--only {shlex.quote(name)}" for name in not_run)

@@ -40,15 +40,19 @@ from limpet.cli.run_flags import (
 )
 from limpet.cli.shown_command import shown_path, this_command
 from limpet.config.configuration import Configuration
-from limpet.config.matrix import Variant
+from limpet.config.matrix import Matrix, Variant
 from limpet.datasets.selection import Selection
-from limpet.errors import FunctionChangedError, LimpetError, RunPausedError
-from limpet.journal.layout import layout_at
+from limpet.errors import (
+    BudgetReachedError,
+    FunctionChangedError,
+    LimpetError,
+    RunPausedError,
+)
+from limpet.journal.layout import directory_at
 from limpet.report.tables import put
 from limpet.report.terminal import busy, log_to_stderr, say, stderr_console, stdout_for_data
 from limpet.report.views import EventView, LineView, LiveView, TalkingView, View, as_event
 from limpet.run.api import Arguments, evaluate_prepared, plan_prepared
-from limpet.run.budget import as_budget, left_for
 from limpet.run.control import control
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.executing.stalls import where_calls_stand
@@ -104,7 +108,7 @@ def command(
             write_variants(runs[0].config.run.parent, matrix)
             endings = run_variants(
                 [
-                    (variant, partial(_run_within, runs, run, flags))
+                    (variant, partial(_run_or_ask, _sharing(run, matrix), flags))
                     for variant, run in zip(variants, runs, strict=True)
                     if variant is not None
                 ],
@@ -184,15 +188,12 @@ def _run_or_ask(
     return _run(config, prepared, view, run.floors, flags.against, here), view
 
 
-def _run_within(
-    runs: Sequence[_Ready], run: _Ready, flags: RunFlags, new_view: Callable[[], View], here: Path
-) -> tuple[Ended, View]:
-    """Run a variant within what the others leave of their budget."""
-    if budget := as_budget(run.prepared.options.get("budget")):
-        others = [layout_at(other.config.run).spent for other in runs if other is not run]
-        budget = left_for(budget, others)
-        run = run._replace(prepared=run.prepared.with_options({"budget": budget}))
-    return _run_or_ask(run, flags, new_view, here)
+def _sharing(run: _Ready, matrix: Matrix) -> _Ready:
+    """Return a variant's run, which shares a budget with those of the others."""
+    path = run.config.run
+    others = [path.with_name(variant.name) for variant in matrix.variants]
+    spent = [directory_at(other).spent for other in others if other != path]
+    return run._replace(prepared=replace(run.prepared, shares_budget=spent))
 
 
 def _check_forced(prepared: Arguments, redo: Redo) -> None:
@@ -240,10 +241,14 @@ def _plan_with(config: Configuration, prepared: Arguments, options: RunOptions) 
     return None
 
 
-def _rest(config: Configuration, prepared: Arguments) -> Plan | None:
-    """Return the plan of what a rehearsal left; None if it cannot be made."""
-    with suppress(LimpetError):
-        return _plan(config, prepared)
+def _rest(
+    config: Configuration, prepared: Arguments, result: EvaluationResult, code: int
+) -> Plan | None:
+    """Return the plan of what a rehearsal or a budget left; None: neither, or it cannot be made."""
+    is_capped = isinstance(result.stop_reason, BudgetReachedError)
+    if is_capped if code >= STOPPED else prepared.rehearse is not None:
+        with suppress(LimpetError):
+            return _plan(config, replace(prepared, rehearse=None))
     return None
 
 
@@ -267,7 +272,6 @@ def _run(
     here: Path,
 ) -> Ended:
     began = time.monotonic()
-    to_plan = None if prepared.rehearse is None else replace(prepared, rehearse=None)
     # By default Python collects garbage after 700 new objects: a quarter of the time of a run
     # with a thousand calls in flight. This process is ours, so we may collect less often.
     gc.set_threshold(10_000, 10, 10)
@@ -289,7 +293,7 @@ def _run(
         prepared = replace(prepared, on_end=finish)
     with log_to_stderr(), view, _telling_where_calls_stand():
         result = evaluate_prepared(prepared)
-        code, why = ending_of(result, floors, rehearsed=to_plan is not None)
+        code, why = ending_of(result, floors, rehearsed=prepared.rehearse is not None)
         if not is_finished:
             code = max(code, FAILED)
             why = why or "the results are on disk, but a later step failed: see above"
@@ -299,10 +303,10 @@ def _run(
             compared = module.compared_with(against, result.run or str(config.run))
             code = compared.code if code == DONE or compared.code == USAGE else code
             why = why if isinstance(view, TalkingView) else why or compared.why
-        rest = None if to_plan is None or code >= STOPPED else _rest(config, to_plan)
+        rest = _rest(config, prepared, result, code)
         if isinstance(view, EventView):
             if rest is not None:
-                view.say("rehearsed", **as_event(rest))
+                view.say("rehearsed" if code < STOPPED else "left", **as_event(rest))
             if compared is not None:
                 view.say("compared", **compared.data())
             view.say("ended", exit_code=code, why=why, run=result.run, summary=result.summary)

@@ -1,5 +1,6 @@
 """How did a run end: with which exit code, why, and what to do next?"""
 
+import math
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,6 @@ from limpet.report.summary import remarks, summary_table
 from limpet.report.tables import put
 from limpet.report.terminal import say, stderr_console
 from limpet.report.views import EventView, TalkingView, View, reason_words
-from limpet.run.budget import rounded_up
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.planning.plan import Plan
 from limpet.run.results.score_words import mean, scores_of
@@ -94,8 +94,8 @@ def next_steps(
     """Return what to do next, a line each; the most useful last."""
     again = command_to_resume()
     reason = result.stop_reason
-    if isinstance(reason, BudgetReachedError) and reason.more is not None:
-        again = command_to_resume(budget=f"{reason.kind}={rounded_up(reason.kind, reason.more)}")
+    if isinstance(reason, BudgetReachedError) and reason.kind:
+        again = command_to_resume(_larger(reason, rest))
     # Unchanged, the command would send the mask instead of the secret.
     fill = " (replace … with your secret)" if MASK in again else ""
     cancel: list[str] = []
@@ -112,6 +112,16 @@ def next_steps(
         more = command_for_more()
         return [f"see the results: limpet show {run}", f"run the other items, too{fill}: {more}"]
     return [f"see the results: limpet show {run}"]
+
+
+def _larger(reached: BudgetReachedError, rest: Plan | None) -> str:
+    """Return a budget for what is left, if that is known, or twice the one that was reached."""
+    name = "seconds" if reached.kind == "time" else reached.kind
+    needs = None if rest is None else getattr(rest.forecast, name, None)
+    amount = reached.limit + (reached.limit if needs is None else needs.high)
+    step = 10.0 ** (math.floor(math.log10(amount)) - 1)  # two digits are enough
+    unit = "s" if reached.kind == "time" else ""
+    return f"{reached.kind}={math.ceil(amount / step) * step:.10g}{unit}"
 
 
 def _is_enough(result: EvaluationResult) -> bool:
@@ -170,19 +180,23 @@ def say_ended(ended: Ended, view: View) -> None:
 
 def say_why(ended: Ended, view: View) -> None:
     """Print why the exit code is not 0."""
-    reason = ended.result.stop_reason
+    reason, why = ended.result.stop_reason, ended.why
     if ended.rest is not None and isinstance(view, TalkingView):
-        say(rest_words(ended.result, ended.rest))
+        rest = rest_words(ended.result, ended.rest)
+        why = f"{why}; {rest}" if why else rest
     if isinstance(reason, FailFastError):
         say_error(str(reason), _fail_fast_hint(reason))
-    elif ended.why and isinstance(view, TalkingView):
-        say(ended.why, "yellow")
+    elif why and isinstance(view, TalkingView):
+        say(why, "yellow" if ended.why else "")
     elif ended.why:
         say_error(ended.why, None)
 
 
 def rest_words(result: EvaluationResult, rest: Plan) -> str:
-    """Return what is left to do after a rehearsal, and what it will take."""
+    """Return what is left to do after a rehearsal or a budget, and what it will take."""
+    if isinstance(result.stop_reason, BudgetReachedError):
+        done = count(result.summary["workflow"]["completed"], "answer")
+        return f"{done} on disk; the rest: {rest.price}"
     rehearsed = f"rehearsed {count(result.plan.items, 'item')}"
     return f"{rehearsed}; the rest: {rest.price}" if rest.calls else f"{rehearsed}; that was all"
 

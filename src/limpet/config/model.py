@@ -138,11 +138,7 @@ def _engine(value: Any) -> Any:
 
 def _budget(value: Any) -> Any:
     try:
-        given = {key: typed(amount) for key, amount in value.items()}
-    except AttributeError:
-        given = typed(value)
-    try:
-        return as_budget(given)
+        return as_budget(typed(value))
     except (TypeError, ValueError) as error:
         raise PydanticCustomError("flaw", "{flaw}", {"flaw": str(error)}) from None
 

@@ -13,8 +13,9 @@ from limpet.models.failures import BadRequestError
 from limpet.models.protocol import Message, Model, Reply
 from limpet.models.schema import AUTO, FORMS, TEXT, Schema, check_schema, request_fields
 from limpet.pacing.registry import endpoint
+from limpet.shapes import Usage
 from limpet.transport.parsing import encode_json
-from limpet.usage import Most, reserving
+from limpet.usage import reserving
 
 logger = logging.getLogger("limpet.models")
 _working_form: dict[str, str] = {}
@@ -87,7 +88,7 @@ class ChatModel(Model):
     async def _ask(
         self, request: dict[str, Any], schema: Schema | None, form: str | None = None
     ) -> Reply:
-        most_of = functools.partial(most_tokens, self.requested_name, self.constant, request)
+        most_of = functools.partial(most_usage, self.requested_name, {**self.constant, **request})
         async with endpoint(self.endpoint), reserving(most_of):
             response = await self._send(request)
             if form is not None and self.form == AUTO:
@@ -104,29 +105,35 @@ class ChatModel(Model):
             return reply
 
 
-_UNBOUNDED = frozenset({"audio", "modalities", "prediction", "web_search_options"})
-"""Parameters that add tokens which are neither in the request nor counted by `max_tokens`."""
+_UNBOUNDED = frozenset({"audio", "extra_body", "modalities", "prediction", "web_search_options"})
+"""Parameters that may add tokens neither in the request nor counted by its `max_tokens`."""
 
 
-def most_tokens(model: str, constant: Mapping[str, Any], request: Mapping[str, Any]) -> Most | None:
+def most_usage(model: str, body: Mapping[str, Any]) -> Usage | None:
     """Return what a request can use at most; None: no bound is known.
 
     A token is at least one byte of the request. Images and files have more tokens than that.
     """
-    body = {**constant, **request}
     limits = [body[name] for name in ("max_completion_tokens", "max_tokens") if body.get(name)]
     replies = body.get("n", 1)
     if not limits or not all(type(number) is int and number > 0 for number in (*limits, replies)):
         return None
-    contents = [message.get("content") for message in body.get("messages", ())]
-    parts = [part for content in contents if isinstance(content, list) for part in content]
-    if _UNBOUNDED & body.keys() or any(part.get("type") != "text" for part in parts):
+    if _UNBOUNDED & body.keys() or not all(map(_is_text, body["messages"])):
         return None
     try:
         prompt = len(encode_json(body))
     except ValueError:  # it will not be sent
         return None
-    return Most(model, prompt, max(limits) * replies)
+    completion = max(limits) * replies
+    counts = {"prompt_tokens": prompt, "completion_tokens": completion}
+    return Usage(prompt, completion, models={model: counts})
+
+
+def _is_text(message: Any) -> bool:
+    content = message.get("content") if isinstance(message, dict) else ()
+    if isinstance(content, list):
+        return all(isinstance(part, dict) and part.get("type") == "text" for part in content)
+    return content is None or isinstance(content, str)
 
 
 def fall_back(model: Model, error: InvalidReplyError) -> bool:

@@ -151,7 +151,7 @@ class FunctionModel(OwnCode, Model):
                 params["schema"] = schema
             else:
                 messages = with_instruction(messages, schema)
-        async with endpoint(self.endpoint), reserving(lambda: None):
+        async with endpoint(self.endpoint), reserving():
             return self._reply(await self._function(messages, **params), schema)
 
     def _reply(self, returned: Any, schema: Schema | None) -> Reply:

@@ -69,7 +69,7 @@ async def decide(
     for path in (_OPENAI, _SYSTEM_ONE) if known is None else (known,):
         form = _for_openai if path == _OPENAI else _for_system_one
         request = {**constant, **form(messages, questions)}
-        async with endpoint(pace), reserving(lambda: None):
+        async with endpoint(pace), reserving():
             try:
                 response = await server.post(server.url(path), request)
             except PathMissingError as error:

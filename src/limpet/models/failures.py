@@ -77,7 +77,7 @@ def refusal(
         return PathMissingError(message, hint=_PATH_HINT)
     if status in _REFUSES_REQUEST:
         bad = BadRequestError(message)
-        bad.form = code not in _OF_ONE_REQUEST
+        bad.form, bad.status = code not in _OF_ONE_REQUEST, status
         return bad
     return error
 

@@ -21,7 +21,6 @@ from limpet.shapes import Usage
 from limpet.text import did_you_mean, one_line
 from limpet.transport.address import Address, checked_headers
 from limpet.transport.client import CallOptions, client_for
-from limpet.usage import reserving
 
 # ---- How do texts become vectors? ---------------------------------------------------------------
 
@@ -56,7 +55,7 @@ async def embedded(
     if not texts:
         return Vectors()
     request = {"encoding_format": "float", **constant, "input": list(texts)}
-    async with endpoint(pace), reserving(lambda: None):
+    async with endpoint(pace):
         response = await server.post(server.url(_PATH), request)
         reading = server.reading
         usage = reading.usage(response.body)

@@ -191,6 +191,11 @@ class Ticket:
         if self._is_current():
             self.pacer._settle_void(sent)  # noqa: SLF001
 
+    def starts_now(self) -> None:
+        """The call starts later than it could have: that says nothing about the endpoint."""
+        if self._sent is not None and self._is_current():
+            self._sent.at = self._limits.clock()
+
     def _take(self) -> Sent:
         if self._sent is None:
             raise LimpetError("this ticket is already settled")

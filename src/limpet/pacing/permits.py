@@ -31,8 +31,8 @@ class Permits:
     """
 
     __slots__ = (
-        "_charged", "_failed", "_gave_up", "_held", "_open", "_owner", "_shared", "_ticket",
-        "_waited_s", "_waiting", "_waiting_since", "makes_own", "overdue",
+        "_charged", "_failed", "_gave_up", "_open", "_owner", "_shared", "_ticket", "_waited_s",
+        "_waiting", "_waiting_since", "makes_own", "overdue",
     )  # fmt: skip
 
     def __init__(self, ticket: Ticket | None = None, owner: object = None) -> None:
@@ -49,7 +49,6 @@ class Permits:
         self._gave_up = False
         # What waits, and whether that is in vain; `_WORKER` while the attempt waits for a worker.
         self._waiting: dict[Any, Callable[[], bool]] = {}
-        self._held = 0  # permits of calls that wait for something else
         self._waiting_since = 0.0
         self._waited_s = 0.0
 
@@ -79,24 +78,25 @@ class Permits:
         self._open[ticket] = asyncio.get_running_loop().time()
         return ticket
 
-    async def wait(
-        self, something: Awaitable[Any], in_vain: Callable[[], bool], *, holds: bool
-    ) -> None:
-        """Wait for something else than a permit, off the attempt's clock.
+    async def wait(self, something: Awaitable[Any]) -> None:
+        """Wait before a call starts, off the attempt's clock and the pacer's; in vain after a stop.
 
-        Args:
-            something: What to wait for.
-            in_vain: Returns whether it will not come.
-            holds: Whether a call that has its permit waits.
+        A call that has its permit keeps it: it is the last one in use.
         """
-        task = asyncio.current_task()
-        self._held += holds
-        self._wait_for(task, in_vain)
+        task, ticket = asyncio.current_task(), self._open.popitem()[0] if self._open else None
+        self._wait_for(task, lambda: True)
         try:
             await something
+        except asyncio.CancelledError:
+            if ticket is not None:
+                ticket.void()  # the call is not made
+            raise
         finally:
             self._go_on(task)
-            self._held -= holds
+        for held in filter(None, (ticket, self._ticket)):
+            held.starts_now()
+        if ticket is not None:
+            self._open[ticket] = asyncio.get_running_loop().time()
 
     def give_up_waiting(self) -> None:
         """Cancel the calls that have not started: the attempt fails and is retried."""
@@ -218,9 +218,9 @@ class Permits:
     def is_stranded(self) -> bool:
         """Whether the cell has no call in flight, and all its calls wait in vain.
 
-        For an endpoint that is down, or a budget that is used up.
+        For an endpoint that is down, or for the budget when the run stops.
         """
-        if not self._waiting or len(self._open) > self._held:
+        if not self._waiting or self._open:
             return False
         return all(in_vain() for in_vain in self._waiting.values())
 

@@ -221,6 +221,8 @@ OVERLOAD_CODES = frozenset({"overloaded_error", "overloaded", "slow_down"})
 PERMANENT_TYPES = (NameError, SyntaxError, ImportError)
 # Clients' own class names for broken connections.
 OUTAGE_NAMES = re.compile("Connect|Network|Transport|Timeout|Protocol|Disconnected|gaierror")
+_UNSENT_NAMES = re.compile("ClientConnector|ConnectError|Connect(ion)?Timeout|RefusedError")
+_TIMED_OUT = (408, 504)
 _CHAIN_LIMIT = 20
 _TOTAL_LIMIT = 1000
 
@@ -250,6 +252,7 @@ _KIND_BY_STATUS = {
     **dict.fromkeys(PERMANENT_STATUSES, FailureKind.PERMANENT),
     **dict.fromkeys(QUOTA_STATUSES, FailureKind.QUOTA),
 }
+_REFUSALS = (FailureKind.RATE_LIMIT, FailureKind.QUOTA, FailureKind.SETUP)
 # If several exceptions are grouped, the most serious one decides.
 _GRAVEST_FIRST = (
     FailureKind.SETUP,
@@ -274,6 +277,7 @@ class Signal:
         outage: The server seems to be down: 5xx, a broken connection, a timeout.
         limits: The provider's limits, from the response.
         at_once: The server says that too many calls are in flight.
+        unpaid: The call cost nothing: it was refused, or never sent.
     """
 
     kind: FailureKind
@@ -282,6 +286,7 @@ class Signal:
     outage: bool = False
     limits: tuple[Limit, ...] = ()
     at_once: bool = False
+    unpaid: bool = False
 
     @property
     def pushback(self) -> bool:
@@ -314,6 +319,12 @@ def recognised(
         if is_interrupt(odd):
             raise
         return None
+
+
+def is_unpaid(error: BaseException) -> bool:
+    """Return whether a call that failed cost nothing: it was refused, or never sent."""
+    signal = recognised(error)
+    return signal is not None and signal.unpaid
 
 
 def retry_after_s(headers: Mapping[str, str], *, wall_clock: Callable[[], float]) -> float | None:
@@ -389,6 +400,7 @@ def _gravest(signals: list[Signal]) -> Signal | None:
         overloaded=any(signal.overloaded for signal in signals),
         outage=any(signal.outage for signal in signals),
         at_once=any(signal.at_once for signal in signals),
+        unpaid=all(signal.unpaid for signal in signals),
     )
 
 
@@ -414,7 +426,15 @@ def _signal_of(exc: BaseException, wall_clock: Callable[[], float]) -> Signal | 
         outage=outage,
         limits=tuple(read_limits(headers, wall_clock)),
         at_once=at_once,
+        unpaid=_is_unpaid(exc, kind, status),
     )
+
+
+def _is_unpaid(exc: BaseException, kind: FailureKind | None, status: int | None) -> bool:
+    if status is not None:
+        return status not in _TIMED_OUT
+    links = (type(link).__name__ for link in (exc, exc.__cause__))
+    return kind in _REFUSALS or any(map(_UNSENT_NAMES.search, links))
 
 
 def _kind_of(

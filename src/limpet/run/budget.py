@@ -1,77 +1,62 @@
 """How much may a run spend, and what has it spent so far, in all its sessions?"""
 
+import asyncio
 import json
-import math
 import os
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from limpet.arguments import as_amount, as_seconds, positive_number
-from limpet.errors import BudgetReachedError, JournalError
-from limpet.journal.files import open_own, sync_file
+from limpet.errors import JournalError, wrong_value
+from limpet.journal.files import open_own, read_whole, sync_directory, sync_file
 from limpet.journal.lock import boot_id
 from limpet.text import count, did_you_mean, money
 
 # ---- How much may a run spend? ------------------------------------------------------------------
 
-KINDS = ("cost", "tokens", "calls", "time")
+UNITS = {"cost": 10**9, "tokens": 1, "calls": 1, "time": 10**9}
+"""What a dollar, a token, a call and a second are in a ledger: sums of floats drift."""
 _ALLOWED = "must map what to limit to how much: {'cost': 20, 'tokens': '5M', 'time': '2h'}"
-NANO = 10**9
-_UNITS = {"cost": NANO, "tokens": 1, "calls": 1, "time": 1}
-"""Costs are added up in whole billionths of a dollar: sums of floats drift."""
 
 Amounts = Mapping[str, int]
-"""What one call or many use: `cost` in billionths of a dollar, `tokens` and `calls`."""
+"""What is spent, by kind, in these units."""
 
 
 def as_budget(given: Any) -> dict[str, float]:
     """Return the option `budget` as numbers by kind; empty: no limit.
 
     Raises:
-        TypeError: It has the wrong type.
-        ValueError: A kind is unknown, or an amount is not allowed.
+        TypeError: An amount is not a number.
+        ValueError: It limits nothing, a kind is unknown, or an amount is not allowed.
     """
     if given is None:
         return {}
-    if not isinstance(given, Mapping):
-        raise TypeError(f"budget={given!r}: {_ALLOWED}")
-    if not given:
-        raise ValueError("budget={}: limits nothing; " + _ALLOWED)
+    if not isinstance(given, Mapping) or not given:
+        raise wrong_value("budget", _ALLOWED, given)
     return {kind: _limit(kind, amount) for kind, amount in given.items()}
 
 
 def _limit(kind: Any, amount: Any) -> float:
-    if kind not in KINDS:
-        near = did_you_mean(kind, KINDS) if isinstance(kind, str) else ""
-        raise ValueError(f"budget: {kind!r} is unknown; the kinds are {', '.join(KINDS)}{near}")
-    number = as_seconds(amount) if kind == "time" else as_amount(amount)
-    name = f"budget[{kind!r}]"
-    try:
-        number = float(number) if isinstance(number, str) else number
-    except ValueError:
-        units = "90s, 30m or 2h" if kind == "time" else "20, 5k or 5M"
-        raise ValueError(f"{name}={amount!r}: must be a number above 0, like {units}") from None
+    if kind not in UNITS:
+        near = did_you_mean(kind, UNITS) if isinstance(kind, str) else ""
+        raise ValueError(f"budget: {kind!r} is unknown; the kinds are {', '.join(UNITS)}{near}")
+    name, units = f"budget[{kind!r}]", "90s, 30m or 2h" if kind == "time" else "20, 5k or 5M"
+    number = as_amount(as_seconds(amount) if kind == "time" else amount)
+    if isinstance(number, str):
+        raise wrong_value(name, f"must be a number above 0, like {units}", amount)
     return positive_number(**{name: number})
 
 
-def amount_words(kind: str, amount: float) -> str:
+def _words(kind: str, amount: int) -> str:
     """Return an amount in words: `$20`, `5,000 calls`, `120 min`."""
-    if kind == "cost":
-        return f"${money(amount)}"
+    number = amount / UNITS[kind]
     if kind == "time":
-        return f"{amount / 60:,.3g} min"
-    return count(round(amount), kind.removesuffix("s"))
-
-
-def rounded_up(kind: str, amount: float) -> str:
-    """Return an amount that is a little larger, to be typed: `24`, `5500`, `150m`."""
-    amount = amount / 60 if kind == "time" else amount
-    step = 10.0 ** (math.floor(math.log10(amount)) - 1)
-    return f"{math.ceil(amount / step) * step:.10g}" + ("m" if kind == "time" else "")
+        return f"{number / 60:,.3g} min"
+    return f"${money(number)}" if kind == "cost" else count(number, kind.removesuffix("s"))
 
 
 # ---- What has a run spent so far? ---------------------------------------------------------------
@@ -90,171 +75,117 @@ class Ledger:
     Args:
         path: The file.
         durable: Whether to keep a bound that survives a loss of power.
+        beside: The ledgers of the runs that share its budget.
 
     Attributes:
+        durable: Whether it keeps such a bound.
         spent: What was spent.
         about: How much of it is a reservation of a call whose usage never came.
         reserved: The reservations of the calls in flight.
-        bound: What may be spent and reserved, as written.
+        beside: What the other runs spent.
         covered: The bound that survives a loss of power.
-        seconds: How long the sessions took.
 
     Raises:
-        JournalError: The file is damaged, or cannot be written.
+        JournalError: A file is damaged, or cannot be written.
     """
 
-    def __init__(self, path: Path, *, durable: bool) -> None:
-        self._path, self._durable = path, durable
-        self.spent: Counter[str] = Counter()
-        self.about: Counter[str] = Counter()
+    def __init__(self, path: Path, *, durable: bool, beside: Iterable[Path] = ()) -> None:
+        self.durable, self._boot = durable, boot_id()
+        self.spent, self.about, self._number = read_ledger(path)
         self.reserved: Counter[str] = Counter()
-        self.bound: Counter[str] = Counter()
-        self.covered: Counter[str] = Counter()
-        self.seconds = 0.0
-        self._number = 0
-        earlier = read_ledger(path)
-        self._boot = boot_id() or ""
-        try:
-            self._file = open_own(path, os.O_RDWR)
-        except OSError as error:
-            raise JournalError(f"{path}: {error.strerror}") from error
-        if earlier is not None:
-            self._take_over(earlier)
-
-    def _take_over(self, earlier: Mapping[str, Any]) -> None:
-        self._number, self.seconds = earlier["number"], earlier["seconds"]
-        self.spent.update(earlier["spent"])
-        self.about.update(earlier["about"])
-        # Calls that were in flight when a session was killed may have cost that much.
-        lost = Counter(earlier["reserved"])
-        if earlier["boot"] != self._boot:  # the power went: the last numbers may be lost, too
-            lost |= Counter(earlier["bound"]) - self.spent
-        self.spent += lost
-        self.about += lost
-        self.bound += self.spent
-
-    def reserve(self, amounts: Amounts) -> None:
-        """Record that a call may start."""
-        _add(self.reserved, amounts)
-
-    def settle(self, reserved: Amounts, used: Amounts, *, about: bool) -> None:
-        """Record what a call used, in place of its reservation."""
-        _add(self.reserved, reserved, -1)
-        _add(self.spent, used)
-        if about:
-            _add(self.about, used)
+        self.beside = sum((read_ledger(other)[0] for other in beside), Counter[str]())
+        self.covered = self._bound = Counter[str]()
+        with _telling():
+            self._file = open_own(path)
+            sync_directory(path.parent)
 
     def write(self) -> None:
         """Write the numbers, so that they survive the process."""
         self._number += 1
-        content = json.dumps(
-            self.numbers
-        ).encode()  # of any size: what a server reports is not ours
+        numbers = {"spent": self.spent, "about": self.about, "reserved": self.reserved}
+        facts = {"bound": self._bound, "number": self._number, "boot": self._boot}
+        content = json.dumps(numbers | facts).encode()  # not orjson: numbers of any size
         line = b"%08x %s" % (zlib.crc32(content), content)
-        os.pwrite(self._file, line.ljust(_SLOT - 1) + b"\n", self._number % 2 * _SLOT)
+        with _telling():
+            os.pwrite(self._file, line.ljust(_SLOT - 1) + b"\n", self._number % 2 * _SLOT)
 
-    @property
-    def numbers(self) -> dict[str, Any]:
-        """The numbers, as they are written."""
-        names = ("spent", "about", "reserved", "bound")
-        numbers: dict[str, Any] = {name: dict(+getattr(self, name)) for name in names}
-        return numbers | {"number": self._number, "seconds": self.seconds, "boot": self._boot}
-
-    def sync(self) -> None:
-        """Return when the bound survives a loss of power."""
-        bound = self.bound.copy()
-        if self._durable:
-            sync_file(self._file)
+    async def cover(self, bound: Counter[str]) -> None:
+        """Return when a bound survives a loss of power."""
+        self._bound = bound
+        self.write()
+        with _telling():
+            await asyncio.to_thread(sync_file, self._file)
         self.covered = bound
 
     def close(self) -> None:
         """Write what is known at the end of a session."""
-        self.bound = self.spent + self.reserved
-        with suppress(OSError):  # the disk is full, or the file was closed: what was written stays
+        self._bound = self.spent + self.reserved
+        with suppress(OSError, JournalError):  # the disk is full: what was written before stays
             self.write()
-            self.sync()
-        with suppress(OSError):
+            sync_file(self._file)
+        with suppress(OSError):  # it was closed
             os.close(self._file)
 
 
-def _add(total: Counter[str], amounts: Amounts, sign: int = 1) -> None:
-    """Add amounts: `Counter.update` takes five times as long, for each call."""
-    for kind, amount in amounts.items():
-        total[kind] += sign * amount
+@contextmanager
+def _telling() -> Iterator[None]:
+    """Say what could not be done."""
+    try:
+        yield
+    except OSError as error:
+        raise JournalError(
+            f"spent.json: what was spent cannot be kept: {error.strerror}",
+            hint="finished results are safe: run again to resume",
+        ) from error
 
 
-def read_ledger(path: Path) -> dict[str, Any] | None:
-    """Return the numbers in a ledger's file; None: it has none.
+def read_ledger(path: Path) -> tuple[Counter[str], Counter[str], int]:
+    """Return what a run spent, how much of it is estimated, and how often it was written.
+
+    What was in flight when it was killed may have cost as much as was reserved.
 
     Raises:
-        JournalError: It is damaged.
+        JournalError: The file is damaged.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(2 * _SLOT)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise JournalError(f"{path}: {error.strerror}") from error
-    slots = filter(None, (_slot(content[at : at + _SLOT]) for at in (0, _SLOT)))
-    newest = max(slots, key=lambda numbers: int(numbers["number"]), default=None)
-    if newest is None and content.strip(b"\0"):
+    content = b""
+    with _telling(), suppress(FileNotFoundError):
+        content = read_whole(path)
+    slots = [_slot(content[at : at + _SLOT]) for at in (0, _SLOT)]
+    newest = max(slots, key=lambda numbers: int(numbers.get("number", 0)))
+    if not newest and content.strip(b"\0"):
         raise JournalError(
             f"{path}: is damaged, so what the run spent is not known",
             hint="delete it to count from zero",
         )
-    return newest
+    spent, lost = (Counter[str](newest.get(name, {})) for name in ("spent", "reserved"))
+    if newest.get("boot") != boot_id():  # the power went: the last numbers may be lost, too
+        lost |= Counter[str](newest.get("bound", {})) - spent
+    return spent + lost, Counter(newest.get("about")) + lost, newest.get("number", 0)
 
 
-def _slot(line: bytes) -> dict[str, Any] | None:
+def _slot(line: bytes) -> dict[str, Any]:
     checksum, _, content = line.rstrip().partition(b" ")
-    try:
+    with suppress(ValueError):
         if int(checksum, 16) == zlib.crc32(content):
-            numbers: dict[str, Any] = json.loads(content)
-            return numbers
-    except ValueError:
-        return None
-    return None
+            return dict(json.loads(content))
+    return {}
 
 
-def spent_words(limits: Mapping[str, float], numbers: Mapping[str, Any]) -> str:
-    """Return what was spent of each limit: `$19.98 of $20.00 (about $0.12 of it estimated)`.
+def in_units(budget: Mapping[str, float]) -> dict[str, int]:
+    """Return amounts in the units of a ledger."""
+    return {kind: round(amount * UNITS[kind]) for kind, amount in budget.items()}
 
-    Args:
-        limits: The limits by kind.
-        numbers: The numbers of a ledger.
+
+def budget_facts(limits: Amounts, ledger: Ledger) -> dict[str, Any]:
+    """Return what was spent: in numbers, by kind, and of each limit.
+
+    The `words` are like `$19.98 of $20.00 (about $0.12 of it estimated)`.
     """
-    found = []
+    total, found = ledger.spent + ledger.beside, []
     for kind, limit in limits.items():
-        words = f"{amount_words(kind, amount_in(numbers, kind))} of {amount_words(kind, limit)}"
-        if unknown := numbers["about"].get(kind, 0) / _UNITS[kind]:
-            words += f" (about {amount_words(kind, unknown)} of it estimated)"
+        words = f"{_words(kind, total[kind])} of {_words(kind, limit)}"
+        if unknown := ledger.about[kind]:
+            words += f" (about {_words(kind, unknown)} of it estimated)"
         found.append(words)
-    return "; ".join(found)
-
-
-def amount_in(numbers: Mapping[str, Any], kind: str) -> float:
-    """Return how much of a kind was spent."""
-    if kind == "time":
-        return float(numbers["seconds"])
-    return float(numbers["spent"].get(kind, 0)) / _UNITS[kind]
-
-
-def left_for(limits: Mapping[str, float], others: Iterable[Path]) -> dict[str, float]:
-    """Return what other runs leave of a budget that they share; `others`: their ledgers.
-
-    Raises:
-        BudgetReachedError: They leave nothing.
-        JournalError: A ledger is damaged.
-    """
-    known = [numbers for path in others if (numbers := read_ledger(path)) is not None]
-    left = dict(limits)
-    for kind in limits:
-        left[kind] -= math.fsum(amount_in(numbers, kind) for numbers in known)
-        if left[kind] <= 0:
-            words = amount_words(kind, limits[kind])
-            raise BudgetReachedError(
-                f"the other variants have used the budget of {words}",
-                hint="run again with a larger budget to go on",
-            )
-    return left
+    spent = {kind: total[kind] / unit if unit > 1 else total[kind] for kind, unit in UNITS.items()}
+    return {"spent": spent, "words": "; ".join(found)}

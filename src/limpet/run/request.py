@@ -154,6 +154,7 @@ class Extras:
         configuration: Written to `run.json`.
         made_by: Which file the command line ran, and how; None: a script called `evaluate`.
         step_engines: The engines of single steps, by the step's name, as for `evaluate`.
+        shares_budget: The ledgers of the runs that share its budget.
         resumes_redos: Whether to resume unfinished redos even if `on_change` is "keep": a file may
             set that for every session without meaning to cancel them.
     """
@@ -169,6 +170,7 @@ class Extras:
     configuration: Mapping[str, Any] | None = None
     made_by: Mapping[str, Any] | None = None
     step_engines: Mapping[str, Any] = field(default_factory=dict)
+    shares_budget: Sequence[Path] = ()
     resumes_redos: bool = False
 
 

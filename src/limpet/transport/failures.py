@@ -93,7 +93,9 @@ def status_error(
         return SetupError(message, hint=_CREDENTIAL_HINTS[status])
     if status >= _SERVER_ERROR or status in _PASSING_STATUSES:
         return StatusError(message, status=status, headers=headers, body=body)
-    return PermanentError(message)
+    error = PermanentError(message)
+    error.status = status
+    return error
 
 
 def said_error(value: Any) -> Any:

@@ -7,6 +7,7 @@ from virtual_time import in_virtual_time
 import limpet
 from limpet.executors import AsyncExecutor
 from limpet.pacing import Pacer, PacerRegistry, endpoint
+from limpet.pacing.permits import current_permits
 from limpet.pacing.registry import pacing_with
 
 
@@ -204,3 +205,20 @@ async def test_calls_of_a_cell_that_take_turns_do_not_reach_its_limit():
     with pacing_with(registry):
         done = await finished(executor_of(five_votes, timeout=3, max_retries=0), range(3))
     assert [cell.error for cell in done] == [None] * 3
+
+
+@in_virtual_time
+async def test_waiting_with_a_permit_is_neither_the_cells_time_nor_the_servers():
+    registry = PacerRegistry()
+    pacer = registry.get("server")
+
+    async def wait_then_call(_):
+        async with endpoint("server"):
+            await current_permits().wait(asyncio.sleep(100))
+            await asyncio.sleep(1)
+
+    with pacing_with(registry):
+        cells = await finished(executor_of(wait_then_call, pacer, timeout=5), range(3))
+    assert [cell.error for cell in cells] == [None] * 3
+    assert [cell.details.execution_seconds for cell in cells] == [1.0] * 3
+    assert pacer._limits.latency_s < 2

@@ -16,9 +16,10 @@ What would break the promise, and what happens instead:
 """
 
 import asyncio
+import importlib
 import os
 import random
-from collections import Counter
+import signal
 
 import pytest
 from hypothesis import given, settings
@@ -28,60 +29,70 @@ from virtual_time import in_virtual_time, run
 import limpet
 import limpet.models
 from limpet.errors import BudgetReachedError, JournalError, RateLimitError
-from limpet.run.budget import NANO, Ledger, as_budget, left_for, read_ledger, rounded_up
-from limpet.run.executing.spending import Call, Spending, costs_nothing
-from limpet.transport.failures import ConnectionLostError, StatusError
+from limpet.models.chat import most_usage
+from limpet.models.failures import refusal
+from limpet.pacing.signals import is_unpaid
+from limpet.run.budget import UNITS, Ledger, as_budget, read_ledger
+from limpet.run.executing.spending import Call, Spending
+from limpet.transport.failures import ConnectionLostError, StatusError, status_error
+from limpet.usage import add_receipt, reserving
 from limpet.workflows import as_workflow, openai
 
+NANO = UNITS["cost"]
 PRICES = {"m": {"prompt": 1.0, "completion": 2.0}}
 
 
-def ledger_in(folder, *, durable=False):
-    return Ledger(folder / "spent.json", durable=durable)
+def ledger_in(folder):
+    return Ledger(folder / "spent.json", durable=False)
 
 
 class Calls:
-    """Makes calls within a budget, each of which uses what it is told to."""
+    """Makes calls within a budget, each of which is charged for what it is told to use.
 
-    def __init__(self, folder, budget, *, durable=False, most=None):
-        self.stopped = []
-        self.ledger = ledger_in(folder, durable=durable)
-        if not durable:  # a thread takes no virtual time, or any
-            self.ledger.bound = Counter(dict.fromkeys(("cost", "tokens", "calls"), 10**15))
-            self.ledger.covered = self.ledger.bound.copy()
-        self.spending = Spending(
-            budget, self.ledger, PRICES, {"workflow": 1000}, self.stopped.append
-        )
-        self.history = self.spending.step("workflow", limpet_workflow())._history
-        self.most = most
-        self.excess = 0.0
-        self.in_flight = 0
-        self.most_in_flight = 0
-        self.reserved_and_spent = []
+    Attributes:
+        charged: What the calls cost, whether anybody knows or not.
+        excess: What they cost beyond their reservations.
+    """
 
-    async def make(self, cost, seconds, error=None, most=None):
+    def __init__(self, folder, budget, *, durable=False, beside=()):
+        self.folder, self.stopped = folder, []
+        self.ledger = Ledger(folder / "spent.json", durable=durable, beside=beside)
+        self.spending = Spending(budget, self.ledger, PRICES, self.stopped.append)
+        self.step = self.spending.step("workflow", limpet_workflow())
+        self.charged = self.excess = 0.0
+        self.in_flight = self.most_in_flight = 0
+
+    async def make(self, cost, seconds, end="told", most=None):
         """Make a call; `cost`: in dollars."""
-        bound = None if most is None else {"cost": round(most * NANO), "tokens": 0}
-        call = Call(self.spending, self.history, bound)
-        await self.spending.admit(call, holds=False)
-        ledger = self.ledger
-        self.reserved_and_spent.append(ledger.spent["cost"] + ledger.reserved["cost"])
-        self.in_flight += 1
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        await asyncio.sleep(seconds)
-        self.in_flight -= 1
-        self.excess += max(0.0, cost - call.reserved.get("cost", 0) / NANO)
-        call.settle(None if cost is None else {"total_tokens": 1, "cost": cost}, error)
+        call = Call(self.step, None if most is None else {"cost": round(most * NANO), "tokens": 0})
+        async with call:
+            self.in_flight += 1
+            self.most_in_flight = max(self.most_in_flight, self.in_flight)
+            self.charged += 0.0 if end == "refused" else cost
+            self.excess += max(0.0, cost - call.reserved.get("cost", 0) / NANO)
+            self.check_what_a_kill_would_leave(most)
+            await asyncio.sleep(seconds)
+            self.in_flight -= 1
+            if end == "told":
+                call.told = {"total_tokens": 1, "cost": cost}
+            elif end != "silent":
+                raise ENDS[end]
 
-    async def make_all(self, costs, **options):
+    def check_what_a_kill_would_leave(self, most):
+        if most is not None and self.spending.facts:
+            assert read_ledger(self.folder / "spent.json")[0]["cost"] / NANO >= self.charged - 1e-6
+
+    async def make_all(self, calls, **options):
         """Make calls, as many at once as the budget allows, until it is used up."""
         self.spending.start()
-        tasks = [asyncio.create_task(self.make(*cost, **options)) for cost in costs]
+        tasks = [asyncio.create_task(self.make(*call, **options)) for call in calls]
         while not self.stopped and not all(task.done() for task in tasks):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        assert {type(end) for end in ends} <= {type(None), *map(type, ENDS.values())}
+        assert not +self.ledger.reserved
         self.spending.close()
         self.ledger.close()
 
@@ -90,51 +101,57 @@ class Calls:
         return self.ledger.spent["cost"] / NANO
 
 
+ENDS = {
+    "cut off": ConnectionLostError("the connection broke"),
+    "too late": TimeoutError(),
+    "cancelled": asyncio.CancelledError(),
+    "refused": RateLimitError(),
+}
+
+
 def limpet_workflow():
     return as_workflow(lambda question: question)
 
 
 # ---- the cap ------------------------------------------------------------------------------------
 
-COSTS = st.lists(
-    st.tuples(st.floats(0, 3), st.floats(0.01, 5)), min_size=1, max_size=60
-)  # dollars, seconds
+CALLS = st.lists(
+    st.tuples(st.floats(0, 3), st.floats(0.01, 5), st.sampled_from(["told", "silent", *ENDS])),
+    min_size=1, max_size=60,
+)  # fmt: skip
+"""Dollars, seconds, and how it ends."""
 
 
 @settings(max_examples=60, deadline=None)
-@given(costs=COSTS, cap=st.floats(0.1, 20))
-def test_where_the_most_is_known_the_cap_is_hard(tmp_path_factory, costs, cap):
-    calls = run(made(tmp_path_factory.mktemp("x"), cap, costs, most=3.0))
-    assert calls.spent <= cap + 1e-9
-    assert all(amount <= round(cap * NANO) for amount in calls.reserved_and_spent)
+@given(calls=CALLS, cap=st.floats(0.1, 20))
+def test_where_the_most_is_known_the_cap_is_hard(tmp_path_factory, calls, cap):
+    made = run(all_made(tmp_path_factory.mktemp("x"), cap, calls, most=3.0))
+    assert made.charged <= made.spent + 1e-6
+    assert made.spent <= cap + 1e-9
 
 
 @settings(max_examples=60, deadline=None)
-@given(costs=COSTS, cap=st.floats(0.1, 20))
+@given(calls=CALLS, cap=st.floats(0.1, 20))
 def test_elsewhere_the_excess_is_what_calls_in_flight_cost_beyond_their_reservations(
-    tmp_path_factory, costs, cap
+    tmp_path_factory, calls, cap
 ):
-    calls = run(made(tmp_path_factory.mktemp("x"), cap, costs))
-    assert calls.spent <= cap + calls.excess + 1e-9
-    assert all(
-        amount <= round(cap * NANO) or amount <= round((cap + calls.excess) * NANO)
-        for amount in calls.reserved_and_spent
-    )
-    if not calls.stopped:
-        assert calls.spent == pytest.approx(sum(cost for cost, _ in costs), abs=1e-7)
+    made = run(all_made(tmp_path_factory.mktemp("x"), cap, calls))
+    assert made.charged <= cap + made.excess + 1e-6
+    if not made.stopped and all(end == "told" for *_, end in calls):
+        assert made.spent == pytest.approx(sum(cost for cost, *_ in calls), abs=1e-6)
 
 
-async def made(folder, cap, costs, **options):
-    calls = Calls(folder, {"cost": cap})
-    await calls.make_all(costs, **options)
-    return calls
+async def all_made(folder, cap, calls, **options):
+    made = Calls(folder, {"cost": cap})
+    await made.make_all(calls, **options)
+    return made
 
 
 @in_virtual_time
 async def test_a_budget_is_used_up_and_not_far_from_it_given_up(tmp_path):
     rng = random.Random(0)
     costs = [(rng.lognormvariate(-5, 0.6), rng.uniform(0.5, 2)) for _ in range(3000)]
-    calls = await made(tmp_path, 5.0, costs)
+    calls = await all_made(tmp_path, 5.0, costs)
     [reason] = calls.stopped
     assert isinstance(reason, BudgetReachedError)
     assert 4.95 <= calls.spent <= 5.05
@@ -178,7 +195,7 @@ async def test_time_is_a_limit_and_a_pause_is_not_counted(tmp_path):
     assert calls.stopped
     calls.spending.close()
     calls.ledger.close()
-    assert read_ledger(tmp_path / "spent.json")["seconds"] == pytest.approx(61, abs=1)
+    assert read_ledger(tmp_path / "spent.json")[0]["time"] / UNITS["time"] == pytest.approx(61)
 
 
 @in_virtual_time
@@ -201,6 +218,10 @@ async def test_a_budget_that_is_raised_while_calls_wait_lets_them_go(tmp_path):
         (None, 1, 0),
         (RateLimitError(), 0, 0),
         (StatusError("x", status=503), 0, 0),
+        (status_error("x", 404, {}, None, ""), 0, 0),
+        (refusal("x", 400, {}, None, "", ""), 0, 0),
+        (refusal("x", 401, {}, None, "", ""), 0, 0),
+        (StatusError("the gateway gave up", status=504), 2, 2),
         (TimeoutError(), 2, 2),
         (asyncio.CancelledError(), 2, 2),
         (ConnectionLostError("the connection broke"), 2, 2),
@@ -210,13 +231,14 @@ async def test_a_budget_that_is_raised_while_calls_wait_lets_them_go(tmp_path):
 @in_virtual_time
 async def test_what_a_call_counts_by_how_it_ended(tmp_path, error, spent, about):
     calls = Calls(tmp_path, {"cost": 100.0})
-    reported = {"total_tokens": 5, "cost": 1.0} if error is None else None
-    call = Call(calls.spending, calls.history, {"cost": 2 * NANO, "tokens": 10})
-    await calls.spending.admit(call, holds=False)
-    call.settle(reported, error)
+    call = Call(calls.step, {"cost": 2 * NANO, "tokens": 10})
+    await call.__aenter__()
+    call.told = {"total_tokens": 5, "cost": 1.0} if error is None else None
+    await call.__aexit__(None, error, None)
     assert calls.ledger.spent["cost"] == spent * NANO
     assert calls.ledger.about["cost"] == about * NANO
     assert calls.ledger.spent["calls"] == 1
+    assert not calls.ledger.about["calls"]
     assert not +calls.ledger.reserved
 
 
@@ -226,17 +248,115 @@ def test_a_call_that_was_never_sent_costs_nothing():
 
     error = ConnectionLostError("m at x: no connection: connection refused")
     error.__cause__ = ClientConnectorError()
-    assert costs_nothing(error)
-    assert not costs_nothing(ConnectionLostError("the connection was closed without a response"))
+    assert is_unpaid(error)
+    assert not is_unpaid(ConnectionLostError("the connection was closed without a response"))
+
+
+@in_virtual_time
+async def test_where_others_report_their_usage_one_that_does_not_counts_as_they_do(tmp_path):
+    calls = Calls(tmp_path, {"cost": 100.0})
+    for end in ("told", "told", "told", "silent"):
+        await calls.make(1.0, 1.0, end)
+    assert calls.spent == 5.0
+    assert calls.ledger.about["cost"] == 2 * NANO
 
 
 @in_virtual_time
 async def test_the_first_usage_without_a_price_stops_a_run_with_a_limit_of_cost(tmp_path):
     calls = Calls(tmp_path, {"cost": 100.0})
-    call = Call(calls.spending, calls.history, None)
-    await calls.spending.admit(call, holds=False)
-    call.settle({"total_tokens": 5, "models": {"other": {"total_tokens": 5}}}, None)
+    async with Call(calls.step) as call:
+        call.told = {"total_tokens": 5, "models": {"other": {"total_tokens": 5}}}
     assert "other has no price" in str(calls.stopped[0])
+
+
+# ---- a call that waits --------------------------------------------------------------------------
+
+
+@in_virtual_time
+async def test_a_call_that_is_cancelled_before_it_starts_costs_nothing(tmp_path):
+    calls = Calls(tmp_path, {"calls": 2})
+    first = asyncio.create_task(calls.make(1.0, 10.0))
+    others = [asyncio.create_task(calls.make(1.0, 10.0)) for _ in range(3)]
+    await asyncio.sleep(1)
+    assert calls.in_flight == 2
+    calls.spending.change({"calls": 10})  # the others may start, in the next turn of the loop
+    others[1].cancel()
+    await asyncio.gather(first, *others, return_exceptions=True)
+    assert calls.ledger.spent["calls"] == 3
+    assert not +calls.ledger.reserved
+
+
+@in_virtual_time
+async def test_behind_one_that_gave_up_waiting_the_next_may_start(tmp_path):
+    calls = Calls(tmp_path, {"cost": 10.0})
+    tasks = [
+        asyncio.create_task(calls.make(1.0, seconds, most=most))
+        for seconds, most in ((100.0, 6.0), (1.0, 9.0), (1.0, 2.0))
+    ]
+    await asyncio.sleep(10)
+    assert [task.done() for task in tasks] == [False, False, False]  # in order
+    tasks[1].cancel()
+    await asyncio.sleep(10)
+    assert [task.done() for task in tasks] == [False, True, True]
+    await tasks[0]
+
+
+@in_virtual_time
+async def test_in_a_pause_no_call_starts_and_those_in_flight_end(tmp_path):
+    for budget in ({}, {"cost": 100.0}):
+        calls = Calls(tmp_path, budget)
+        calls.spending.start()
+        first = asyncio.create_task(calls.make(1.0, 10.0, most=1.0))
+        await asyncio.sleep(1)
+        calls.spending.pause()
+        second = asyncio.create_task(calls.make(1.0, 10.0, most=1.0))
+        await asyncio.sleep(3600)
+        assert first.done()
+        assert calls.in_flight == 0
+        assert not second.done()
+        calls.spending.start()
+        await second
+        calls.spending.close()
+
+
+@in_virtual_time
+async def test_a_call_within_a_call_is_part_of_it(tmp_path):
+    calls = Calls(tmp_path, {"cost": 100.0})
+
+    async def inner():
+        async with reserving():
+            add_receipt({"total_tokens": 1, "cost": 1.0})
+
+    async def outer():
+        async with reserving():
+            await inner()
+        return limpet.Output("x")
+
+    calls.step._by_request = True
+    await calls.step.attempt(outer)  # else the inner one waits until the outer one is known
+    assert +calls.ledger.spent == {"calls": 1, "cost": NANO, "tokens": 1}
+
+
+@pytest.mark.parametrize("budget", [{"time": 60.0}, {"cost": 1.0}, {"calls": 1}])
+@in_virtual_time
+async def test_nothing_starts_in_a_session_whose_budget_is_below_what_was_spent(tmp_path, budget):
+    calls = Calls(tmp_path, {})
+    calls.spending.start()
+    await calls.make(1.0, 100.0)
+    calls.spending.close()
+    calls.ledger.close()
+    later = Calls(tmp_path, budget)
+    await later.make_all([(1.0, 1.0)] * 3)
+    assert later.charged == 0
+    assert "the budget is used up" in str(later.stopped[0])
+
+
+@in_virtual_time
+async def test_a_budget_cannot_be_changed_once_the_run_is_stopping(tmp_path):
+    calls = Calls(tmp_path, {"calls": 1})
+    await calls.make_all([(1.0, 1.0)] * 2)
+    with pytest.raises(limpet.LimpetError, match="the run is stopping"):
+        calls.spending.change({"calls": 10})
 
 
 # ---- on disk ------------------------------------------------------------------------------------
@@ -249,7 +369,7 @@ async def test_what_was_in_flight_at_a_kill_counts_at_its_reservation(tmp_path):
     await asyncio.sleep(1)
     again = ledger_in(tmp_path)  # the first was killed: its file is as it was
     assert again.spent["cost"] == again.about["cost"] == 2 * NANO
-    assert not +again.reserved
+    assert not again.reserved
     await task
     again.close()
 
@@ -282,10 +402,10 @@ def test_a_kill_within_a_write_leaves_the_numbers_before(tmp_path, torn):
         ledger.write()
     path = tmp_path / "spent.json"
     content = bytearray(path.read_bytes())
-    newest = 0 if read_ledger(path)["number"] % 2 == 0 else 1024
+    newest = 0 if read_ledger(path)[2] % 2 == 0 else 1024
     content[newest + 30 : newest + 200] = b"x" * 170
     path.write_bytes(bytes(content))
-    assert read_ledger(path)["spent"]["calls"] == 2 + torn
+    assert read_ledger(path)[0]["calls"] == 2 + torn
 
 
 @pytest.mark.parametrize("content", [b"{}", b"x" * 2048, b"00000000 {}\n"])
@@ -338,21 +458,19 @@ def test_what_is_no_budget_is_refused_before_anything_is_spent(wrong, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_other_variants_leave_what_they_did_not_spend(tmp_path):
+@in_virtual_time
+async def test_runs_that_share_a_budget_have_what_the_others_left_of_it(tmp_path):
     for name, cost in (("a", 3.0), ("b", 4.5)):
         (tmp_path / name).mkdir()
         ledger = ledger_in(tmp_path / name)
-        ledger.spent = Counter(cost=round(cost * NANO), calls=10)
-        ledger.close()
-    paths = [tmp_path / name / "spent.json" for name in ("a", "b", "not begun")]
-    assert left_for({"cost": 10.0, "calls": 25}, paths) == {"cost": 2.5, "calls": 5}
-    with pytest.raises(BudgetReachedError, match=r"other variants have used the budget of \$7"):
-        left_for({"cost": 7.0}, paths)
-
-
-@given(st.floats(0.001, 1e9))
-def test_a_suggested_budget_is_a_little_larger(amount):
-    assert amount * (1 - 1e-9) <= float(rounded_up("cost", amount)) <= 1.11 * amount
+        ledger.spent["cost"] = round(cost * NANO)
+        ledger.reserved["cost"] = NANO  # it was killed
+        ledger.write()
+    beside = [tmp_path / name / "spent.json" for name in ("a", "b", "not begun")]
+    calls = Calls(tmp_path, {"cost": 10.0}, beside=beside)
+    await calls.make_all([(0.25, 1.0)] * 10, most=0.25)
+    assert calls.spent == 0.5
+    assert "$10.00 of $10.00" in str(calls.stopped[0])
 
 
 # ---- a run --------------------------------------------------------------------------------------
@@ -373,8 +491,7 @@ def test_a_run_stops_at_its_budget_keeps_its_results_and_goes_on(tmp_path):
     assert summary["budget"]["spent"]["cost"] == 2.5
     assert summary["budget"]["words"] == "$2.50 of $2.75"
     assert "given_up" not in summary  # those that waited cost nothing
-    assert caught.value.kind == "cost"
-    assert caught.value.more == pytest.approx(2.75 + 1.25 * 20 * 0.25)
+    assert (caught.value.kind, caught.value.limit) == ("cost", 2.75)
     for _ in range(2):  # a new session does not know what a call may cost: it tries one that fits
         with pytest.raises(BudgetReachedError, match=r"used up: \$2.75 of \$2.75"):
             limpet.evaluate(rows, answer, run=tmp_path / "run", budget={"cost": 2.75}, show=False)
@@ -423,3 +540,113 @@ def test_a_model_without_a_price_is_refused_before_anything_is_spent(tmp_path):
     workflow = openai(url="http://127.0.0.1:9/v1", model="gpt-x", key=None, prompt="{{input}}")
     with pytest.raises(limpet.LimpetError, match="gpt-x has no price"):
         limpet.evaluate([{"input": "a"}], workflow, run=tmp_path / "r", budget={"cost": 1})
+
+
+def test_waiting_for_the_budget_is_not_the_time_of_a_call(tmp_path):
+    async def grader(messages, **_):
+        await asyncio.sleep(0.4)
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "cost": 1.0}
+        return limpet.models.Reply('{"reason": "so", "label": "yes"}', usage=usage)
+
+    judge = limpet.judge(grader, "Is {{output}} right?", choices={"yes": 1, "no": 0})
+    rows = [{"id": str(n), "input": str(n)} for n in range(8)]
+    done = limpet.evaluate(  # the first three one at a time: the fourth waits for 1.2 s
+        rows, str.upper, [judge], run=tmp_path / "run", budget={"cost": 100}, show=False,
+        prices={"*": {"prompt": 0, "completion": 0}}, timeout=1.0, retry=0,
+    )  # fmt: skip
+    assert done.summary["evaluators"]["judge"]["completed"] == 8
+
+
+def test_a_stop_ends_those_that_wait_for_the_budget(tmp_path):
+    asked = []
+
+    async def answer(question):
+        asked.append(question)
+        if len(asked) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(0.01)
+        return limpet.Output(question, limpet.Usage(1, 1, cost=0.001))
+
+    rows = [{"id": str(n), "input": str(n)} for n in range(50)]
+    with pytest.raises(KeyboardInterrupt):
+        limpet.evaluate(rows, answer, run=tmp_path / "run", budget={"cost": 100}, show=False)
+    assert len(asked) == 1
+    done = limpet.evaluate(rows, answer, run=tmp_path / "run", budget={"cost": 100}, show=False)
+    assert len(done.items) == len(set(asked)) == 50
+
+
+def test_each_attempt_is_a_call(tmp_path):
+    asked = []
+
+    async def answer(question):
+        asked.append(question)
+        raise ConnectionError("try again")
+
+    with pytest.raises(BudgetReachedError):
+        limpet.evaluate(
+            [{"input": "a"}], answer, run=tmp_path / "run", budget={"calls": 3}, show=False,
+            retry=limpet.Retry(10, limpet.executors.Backoff(0, 0)),
+        )  # fmt: skip
+    assert len(asked) == 3
+
+
+def test_what_was_spent_stays_spent_when_prices_change(tmp_path):
+    async def answer(question):
+        return limpet.Output(question, limpet.Usage(10**6, 0))
+
+    rows = [{"id": str(n), "input": str(n)} for n in range(6)]
+    given = {"run": tmp_path / "run", "budget": {"cost": 10}, "show": False}
+    limpet.evaluate(rows[:3], answer, **given, prices={"*": {"prompt": 2}})
+    with pytest.raises(BudgetReachedError) as caught:
+        limpet.evaluate(rows, answer, **given, prices={"*": {"prompt": 3}})
+    assert caught.value.result.summary["budget"]["words"] == "$9.00 of $10.00"
+
+
+def test_a_worker_makes_no_call_that_does_not_fit(tmp_path, monkeypatch):
+    (tmp_path / "paid_app.py").write_text(
+        "import limpet\n"
+        "def answer(question):\n"
+        "    return limpet.Output(question, limpet.Usage(1, 1, cost=0.25))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    answer = importlib.import_module("paid_app").answer
+    rows = [{"id": str(n), "input": str(n)} for n in range(6)]
+    with pytest.raises(BudgetReachedError) as caught:
+        limpet.evaluate(
+            rows, answer, run=tmp_path / "run", budget={"calls": 4}, show=False, engine="processes"
+        )
+    assert caught.value.result.summary["budget"]["spent"]["cost"] == 1.0
+    assert caught.value.result.summary["workflow"]["completed"] == 4
+
+
+# ---- what a request can use at most -------------------------------------------------------------
+
+BODY = {"messages": [{"role": "user", "content": "é"}], "max_tokens": 10}
+
+
+@pytest.mark.parametrize(
+    ("more", "completion"),
+    [
+        ({}, 10),
+        ({"n": 3}, 30),
+        ({"max_completion_tokens": 40}, 40),
+        ({"max_tokens": None, "max_completion_tokens": 7}, 7),
+        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]}, 10),
+        ({"messages": [{"role": "assistant", "content": None}]}, 10),
+        ({"max_tokens": None}, None),
+        ({"max_tokens": "10"}, None),
+        ({"n": None}, None),
+        ({"n": 0}, None),
+        ({"extra_body": {"max_tokens": 4000}}, None),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, None),
+        ({"messages": [{"role": "user", "content": ["x"]}]}, None),
+        ({"messages": ["x"]}, None),
+    ],
+)
+def test_what_a_request_can_use_at_most(more, completion):
+    most = most_usage("m", {**BODY, **more})
+    if completion is None:
+        assert most is None
+    else:
+        assert most.completion_tokens == completion
+        assert most.prompt_tokens >= len(str(more.get("messages", "é")).encode())

@@ -90,6 +90,18 @@ def test_a_budget_is_set_and_changed(tmp_path):
     assert running.control.budget(cost=40) == "$0.00 of $40.00"
     assert running.control.budget(cost=50, calls="5k") == "$0.00 of $50.00; 0 calls of 5,000 calls"
     running.end()
+    assert running.result.summary["budget"]["words"] == "$0.00 of $50.00; 2 calls of 5,000 calls"
+
+
+def test_a_limit_of_cost_is_refused_where_a_model_has_no_price(tmp_path):
+    asked = []
+    running = run_of_a_judge(tmp_path / "run", asked)
+    until(lambda: asked)
+    with pytest.raises(limpet.LimpetError, match="grader has no price"):
+        running.control.budget(cost=40)
+    running.end()
+    assert running.error is None
+    assert "budget" not in running.result.summary
 
 
 def test_a_pause_that_cannot_be_recorded_is_refused_and_nothing_is_paused(tmp_path, monkeypatch):
@@ -136,6 +148,53 @@ def test_a_paused_run_can_be_stopped_and_is_still_paused(tmp_path):
         limpet.evaluate(rows(1000), answer, run=tmp_path / "run", show=False)
     running.control.resume()
     assert len(limpet.evaluate(rows(1000), answer, run=tmp_path / "run", show=False).items) == 1000
+
+
+def run_of_a_judge(path, asked):
+    """Return a run whose judge asks three times for each score, one request at a time."""
+
+    async def grader(messages, **_):
+        asked.append(messages)
+        await asyncio.to_thread(running.go.wait)
+        return '{"reason": "so", "label": "yes"}'
+
+    judge = limpet.judge(grader, "Is {{output}} right?", choices={"yes": 1, "no": 0}, votes=3)
+    running = Running(path, str.upper, many=2, evaluators=[judge], pace=1)
+    return running
+
+
+def ballots(path):
+    files = list(path.glob("*ballots*.jsonl"))
+    return sum(file.read_text(encoding="utf-8").count("\n") for file in files)
+
+
+def test_in_a_pause_no_further_vote_starts(tmp_path):
+    asked = []
+    running = run_of_a_judge(tmp_path / "run", asked)
+    until(lambda: asked)
+    running.control.pause()
+    running.go.set()
+    until(lambda: ballots(tmp_path / "run"))
+    running.control.budget(calls=100)  # the loop has turned
+    assert len(asked) == 1
+    running.control.resume()
+    running.end()
+    assert len(asked) == 6
+    assert running.result.summary["evaluators"]["judge"]["completed"] == 2
+
+
+def test_a_stop_in_a_pause_gives_up_the_votes_that_wait(tmp_path):
+    asked = []
+    running = run_of_a_judge(tmp_path / "run", asked)
+    until(lambda: asked)
+    running.control.pause()
+    running.go.set()
+    until(lambda: ballots(tmp_path / "run"))
+    assert "run it again to go on" in running.control.stop()
+    running.end()
+    assert len(asked) == ballots(tmp_path / "run") == 1
+    assert "limpet ctl stop" in str(running.error)
+    assert not running.error.result.summary["evaluators"]["judge"]["failed"]
 
 
 def test_skipped_items_of_a_run_that_stops_when_it_is_sure(tmp_path):

@@ -107,6 +107,7 @@ class Pipeline:
 
     Attributes:
         hand: Carries out orders.
+        spending: What the session spends.
     """
 
     def __init__(
@@ -133,9 +134,7 @@ class Pipeline:
         fail_fast = {step.name: step.calls for step in steps if not step.kept}
         spent = Spent()
         cells = {step.name: step.calls for step in (lookup.plan.workflow, *lookup.plan.evaluators)}
-        self._spending = Spending(
-            request.budget, ledger, request.prices, cells, self._stop_for_the_budget
-        )
+        self.spending = Spending(request.budget, ledger, request.prices, self._stop_for_the_budget)
         guards: list[Guard] = [Repetition(journal), FailFast(fail_fast, spent)]
         guards += [guard for guard in (taking, live) if guard is not None]
         self._taking = taking
@@ -150,7 +149,7 @@ class Pipeline:
             masking,
             files,
             frozenset(fail_fast),
-            self._spending,
+            self.spending,
         )
         omissions = Omissions(journal, masking)
         pass_on = self._pass_on if request.evaluators else None
@@ -292,7 +291,7 @@ class Pipeline:
     async def _run_steps(self, missing: Sequence[AnswerTask], kept: Sequence[AnswerTask]) -> None:
         watch = LoopWatch(self._journal)
         watch.start()
-        self._spending.start()
+        self.spending.start()
         stalls = asyncio.ensure_future(self._stalls.watch())
         try:
             async with asyncio.TaskGroup() as group:
@@ -304,7 +303,7 @@ class Pipeline:
         finally:
             stalls.cancel()
             watch.stop()
-            self._spending.close()
+            self.spending.close()
             self._runner.close()
 
     # ---- from step to step ----------------------------------------------------------------------

@@ -200,8 +200,9 @@ class EvaluationSession:
         request = self._request
         if "cost" in request.budget:
             check_priced(request.prices, (request.workflow, *request.evaluators))
-        durable = bool(request.budget) and request.durability == "sync"
-        self._ledger = Ledger(self._layout.spent, durable=durable)
+        beside = request.shares_budget if request.budget else ()
+        durable = request.durability == "sync"
+        self._ledger = Ledger(self._layout.spent, durable=durable, beside=beside)
         return self._ledger
 
     def _write_items(self, lookup: Lookup, known: ItemsMark) -> ItemsMark:
@@ -248,8 +249,16 @@ class EvaluationSession:
         """Read the results back, and write the output files."""
         assert self._journal is not None
         run = None if self._temporary is not None else str(self._layout.home)
+        budget = {} if self._pipeline is None else self._pipeline.spending.facts
         results = SessionResults(
-            self._request, self.plan, self._layout, self._masking, run, self._given_up, self._taking
+            self._request,
+            self.plan,
+            self._layout,
+            self._masking,
+            run,
+            self._given_up,
+            self._taking,
+            budget,
         )
         if self._pipeline is None or self._lookup is None:
             self._journal.set_aside_bad_lines()

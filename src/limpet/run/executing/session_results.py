@@ -10,7 +10,6 @@ from typing import Any
 from limpet.errors import DiskFullError, JournalError
 from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.layout import Layout
-from limpet.run.budget import KINDS, amount_in, read_ledger, spent_words
 from limpet.run.calibrating.corrected import add_calibrations
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.executing.taking import Taking
@@ -42,6 +41,7 @@ class SessionResults:
         run: The run's directory; None: it is temporary.
         given_up: How many calls in flight the session gave up.
         taking: How the session took its items; None: all of them.
+        budget: The budget and what was spent of it; empty: there is none.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class SessionResults:
         run: str | None,
         given_up: int,
         taking: Taking | None,
+        budget: Mapping[str, Any],
     ) -> None:
         self._request = request
         self._plan = plan
@@ -61,6 +62,7 @@ class SessionResults:
         self._run = run
         self._given_up = given_up
         self._taking = taking
+        self._budget = budget
         self._evaluators = [evaluator.name for evaluator in request.evaluators]
 
     def _numbers(self) -> Numbers:
@@ -174,12 +176,8 @@ class SessionResults:
             summary[STOP_WHEN] = self._taking.summary()
         if self._given_up:
             summary[GIVEN_UP] = self._given_up
-        if self._request.budget and (spent := read_ledger(self._layout.spent)) is not None:
-            summary["budget"] = {
-                "limits": dict(self._request.budget),
-                "spent": {kind: amount_in(spent, kind) for kind in KINDS},
-                "words": spent_words(self._request.budget, spent),
-            }
+        if self._budget:
+            summary["budget"] = self._budget
         add_price_gaps(summary, self._request.prices)
         summary["bad_rows"] = [str(row) for row in self._request.bad_rows]
         reported, total = numbers.items // self._request.trials, len(self._request.items)

@@ -7,77 +7,38 @@ What we do. Each call reserves what it may cost before it starts, and no call st
 spent, what is reserved and its own reservation are within the cap. For a model with `max_tokens`
 and a price, the reservation is the maximum, and the cap is hard. For other calls it is an estimate:
 what one call in twenty exceeds. Who does not fit waits: most calls use less than they reserved.
-When one does not fit although nothing is in flight, the budget is used up.
+When one does not fit although nothing is in flight, the budget is used up. During a pause, all
+wait.
 
 A call of a model is one request. Of other steps, it is one attempt of a cell: what happens inside
 is not known before it ends.
 """
 
 import asyncio
-import bisect
-import logging
 import math
-import re
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Self
 
 from limpet.errors import BudgetReachedError, JournalError, LimpetError
-from limpet.foreign import is_interrupt
 from limpet.pacing.permits import current_permits
-from limpet.pacing.signals import recognised, status_of
-from limpet.run.budget import NANO, Amounts, Ledger, amount_in, amount_words, spent_words
-from limpet.run.results.costs import Prices, cost_of, usage_facts
+from limpet.pacing.signals import is_unpaid
+from limpet.run.budget import UNITS, Amounts, Ledger, budget_facts, in_units
+from limpet.run.results.costs import Prices, check_priced, usage_facts, without_price
 from limpet.run.run_file import WORKFLOW
-from limpet.text import one_line
-from limpet.usage import Most, Receipts, paid_by, reserves_each_call, total_usage, usage_of
-
-logger = logging.getLogger("limpet.run")
+from limpet.shapes import Output, Usage
+from limpet.usage import MostOf, paid_by, receipts_in, total_usage, usage_of
 
 FIRST, FEW = 3, 20
 """Calls of a step that run one at a time; calls from which the 95th percentile is known."""
-_SHARE, _TIMES = 0.95, 2
-_RECENT = 1000
-_BLOCK_CALLS, _BLOCK_SHARE = 16, 0.01
-"""How much more is put on disk at once: so many calls, or this share of the cap."""
+_SHARE, _TIMES, _RECENT = 0.95, 2, 1000
+_BLOCK_CALLS, _BLOCKS = 16, 100
+"""How much more is put on disk at once: so many calls, or the cap in so many parts."""
 _LARGEST = 2**62
-"""What a server reports may be any number."""
-_ONE: Amounts = {"calls": 1}
-_MOST_CAUSES = 5
-_MARGIN = 1.25
-"""How much more than expected is suggested to finish."""
-_WRITE_EVERY_S = 0.25
-"""Without a budget, how often what was spent is written."""
-
-
-class _History:
-    """What the calls of a step used so far, and so what the next one may."""
-
-    def __init__(self) -> None:
-        self.in_flight = self.known = self.ended = 0
-        self.spent: Counter[str] = Counter()
-        self._recent: dict[str, deque[int]] = {}
-        self._sorted: dict[str, list[int]] = {}
-
-    def add(self, used: Amounts) -> None:
-        self.known += 1
-        for kind in ("cost", "tokens"):
-            recent = self._recent.setdefault(kind, deque())
-            values = self._sorted.setdefault(kind, [])
-            if len(recent) == _RECENT:
-                del values[bisect.bisect_left(values, recent.popleft())]
-            recent.append(used.get(kind, 0))
-            bisect.insort(values, used.get(kind, 0))
-
-    @property
-    def estimate(self) -> Amounts:
-        """The 95th percentile; twice the largest, while few are known."""
-        if self.known >= FEW:
-            return {
-                kind: values[math.ceil(_SHARE * len(values)) - 1]
-                for kind, values in self._sorted.items()
-            }
-        return {kind: _TIMES * values[-1] for kind, values in self._sorted.items()}
+"""What a call reports to cost may be any number."""
+_WRITE_EVERY_S = 1.0
+_PRICED = {"cost", "tokens"}
+Stop = Callable[[LimpetError], None]
 
 
 class Spending:
@@ -87,434 +48,303 @@ class Spending:
         budget: The limits by kind; empty: none.
         ledger: What all sessions spent.
         prices: What a million tokens cost, by model.
-        cells: How many cells each step will run.
         stop: Called with the reason when the budget is used up.
+
+    Attributes:
+        limits: The limits, in the units of the ledger.
     """
 
     def __init__(
-        self,
-        budget: Mapping[str, float],
-        ledger: Ledger,
-        prices: Prices | None,
-        cells: Mapping[str, int],
-        stop: Callable[[LimpetError], None],
+        self, budget: Mapping[str, float], ledger: Ledger, prices: Prices | None, stop: Stop
     ) -> None:
-        self._limits: dict[str, float] = {}
-        self._most: dict[str, float] = {}  # without the time, in the units of the ledger
+        self.limits = in_units(budget)
         self._ledger = ledger
         self._prices = prices
-        self._cells = cells
         self._stop = stop
-        self._steps: dict[str, _History] = {}
-        # Invariant: in order; the first waits for what is in flight, or for the file.
+        self._steps: list[StepSpending] = []
+        # Invariant: in order; the first waits for what is in flight, for the file, or for a resume.
         self._waiting: deque[tuple[Call, asyncio.Future[None]]] = deque()
-        self._in_flight = 0
         self._syncing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._writer: asyncio.TimerHandle | None = None
-        self._running_since: float | None = None
-        self._is_broken = False
-        self.is_over = False
-        self._set(budget)
-
-    def _set(self, budget: Mapping[str, float]) -> None:
-        self._limits |= budget
-        self._most = {
-            kind: round(limit * NANO) if kind == "cost" else limit
-            for kind, limit in self._limits.items()
-            if kind != "time"
-        }
-        self._is_priced = "cost" in self._limits or "tokens" in self._limits
+        self._counted_until: float | None = None
+        self._is_paused = self._is_over = False
 
     # ---- the session ----------------------------------------------------------------------------
 
+    def step(self, name: str, target: Any) -> "StepSpending":
+        """Return what a step spends; `target`: its workflow or evaluator."""
+        self._steps.append(StepSpending(self, name, target))
+        return self._steps[-1]
+
     def start(self) -> None:
-        """Begin, or go on after a pause: time counts."""
-        if self._running_since is None:
-            self._running_since = asyncio.get_running_loop().time()
-            self._set_timer()
+        """Begin, or go on after a pause."""
+        self._count_time()
+        self._is_paused = False
+        if self._timer is None:
+            self._tick()
+        self._admit()
 
     def pause(self) -> None:
-        """Stop counting time."""
+        """Start no more calls; time does not count."""
         self._count_time()
-        self._running_since = None
-        self._set_timer()
+        self._is_paused = True
 
     def close(self) -> None:
-        """Record the end of the session."""
-        if self._running_since is not None:
-            self.pause()
-        for timer in (self._timer, self._writer):
-            if timer is not None:
-                timer.cancel()
-        if self._syncing is not None:
-            self._syncing.cancel()
-
-    def change(self, budget: Mapping[str, float]) -> str:
-        """Replace the limits of these kinds; return the budget in words."""
-        self._set(budget)
-        self._set_timer()
-        self._admit()
-        return self.words
-
-    @property
-    def words(self) -> str:
-        """What was spent of each limit, in words; empty without a budget."""
-        if self._running_since is not None:
-            self._count_time()
-        return spent_words(self._limits, self._ledger.numbers)
-
-    def _count_time(self) -> None:
-        if self._running_since is not None:
-            now = asyncio.get_running_loop().time()
-            self._ledger.seconds += now - self._running_since
-            self._running_since = now
-
-    def _set_timer(self) -> None:
+        """Count the session's time; nothing starts any more."""
+        self._count_time()
+        self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        if "time" in self._limits and self._running_since is not None:
-            left_s = max(0.0, self._limits["time"] - self._ledger.seconds)
-            self._timer = asyncio.get_running_loop().call_later(left_s, self._reached, "time")
+
+    def change(self, budget: Mapping[str, float]) -> str:
+        """Replace the limits of these kinds; return the budget in words.
+
+        Raises:
+            LimpetError: It is too late, or the cost is limited and a model has no price.
+        """
+        if self._is_over:
+            raise LimpetError("the run is stopping", hint="run it again with this budget")
+        if "cost" in budget:
+            check_priced(self._prices, [step.target for step in self._steps])
+        self.limits |= in_units(budget)
+        self._admit()
+        return str(self.facts["words"])
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The budget and what was spent of it; empty without a budget."""
+        return budget_facts(self.limits, self._ledger) if self.limits else {}
+
+    def _tick(self) -> None:
+        """Write what was spent now and then: without a budget, no call does."""
+        self._timer = asyncio.get_running_loop().call_later(_WRITE_EVERY_S, self._tick)
+        self._write()
+        if "time" in self.limits and self._left("time") <= 0:
+            self._reached("time")
+
+    def _count_time(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._counted_until is not None and not self._is_paused:
+            self._ledger.spent["time"] += round((now - self._counted_until) * UNITS["time"])
+        self._counted_until = now
 
     # ---- a call ---------------------------------------------------------------------------------
 
-    def step(self, name: str, target: Any) -> "StepSpending":
-        """Return what a step spends; `target`: its workflow or evaluator."""
-        if name != WORKFLOW and target.endpoint is None:  # it is free
-            return StepSpending(None, _History(), asks_models=False)
-        history = self._steps.setdefault(name, _History())
-        return StepSpending(self, history, asks_models=reserves_each_call(target))
-
-    async def admit(self, call: "Call", *, holds: bool) -> None:
+    async def admit(self, call: "Call") -> None:
         """Wait until a call fits into the budget, and reserve what it may cost."""
-        if not self._waiting and not self._exceeded(call) and self._is_covered(call):
-            self._reserve(call)
-            return
-        place = asyncio.get_running_loop().create_future()
-        self._waiting.append((call, place))
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((call, turn))
         self._admit()
+        if turn.done():
+            return
         try:
-            await current_permits().wait(place, lambda: self.is_over, holds=holds)
+            await current_permits().wait(turn)
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
-                self.settle(call, {}, is_known=False)  # it was not made
+            if not turn.cancelled():  # it was not made
+                self._settle(call, {})
+            self._admit()  # the next one may fit
             raise
 
     def _admit(self) -> None:
-        while self._waiting and not self.is_over:
-            call, place = self._waiting[0]
-            if place.done():  # cancelled
-                self._waiting.popleft()
-            elif kind := self._exceeded(call):
-                if kind in self._limits and not self._in_flight:
+        """Let calls that wait start, in order, as far as the budget reaches."""
+        while self._waiting and not (self._is_paused or self._is_over):
+            call, turn = self._waiting[0]
+            if not turn.done():  # it was not cancelled
+                if not self._reserve(call):
+                    return
+                turn.set_result(None)
+            self._waiting.popleft()
+
+    def _reserve(self, call: "Call") -> bool:
+        """Reserve what a call may cost, and return True; or end the run, if that never fits."""
+        step, ledger = call.step, self._ledger
+        is_first = step.known < FIRST and call.most is None and self.limits.keys() & _PRICED
+        if is_first and step.in_flight:
+            return False
+        call.reserved = {"calls": 1, **(call.most or step.estimate)}
+        for kind in self.limits:
+            left = self._left(kind)
+            if left <= 0 or ledger.reserved[kind] + call.reserved.get(kind, 0) > left:
+                if not any(step.in_flight for step in self._steps):
                     self._reached(kind)
-                return
-            elif self._is_covered(call):
-                self._waiting.popleft()
-                self._reserve(call)
-                place.set_result(None)
-            else:
-                return  # until the file is synced
+                return False
+        if ledger.durable and not self._is_covered(call.reserved):
+            return False
+        step.in_flight += 1
+        ledger.reserved.update(call.reserved)
+        if self.limits:
+            self._write()
+        return True
 
-    def _exceeded(self, call: "Call") -> str:
-        """Return the limit that a call would exceed now, or "first"; empty: it may start."""
-        history, ledger = call.history, self._ledger
-        if not self._limits:
-            call.reserved = _ONE
-            return ""
-        call.reserved = {"calls": 1, **(call.most or history.estimate)}
-        if self.is_over:
-            return "over"
-        if call.most is None and history.known < FIRST and history.in_flight and self._is_priced:
-            return "first"
-        for kind, most in self._most.items():
-            spent = ledger.spent[kind]
-            if spent >= most or spent + ledger.reserved[kind] + call.reserved.get(kind, 0) > most:
-                return kind
-        return ""
+    def settle(self, call: "Call", usage: object, error: BaseException | None) -> None:
+        """Count what a call used, by its usage and by how it ended."""
+        known = usage_of(usage)[0]
+        used = self.amounts_of(known)
+        if known is not None and used is None:
+            self._end(without_price(known.models or ()))
+        is_cut_off = error is not None and not issubclass(type(error), Exception)
+        if error is None or used is not None:
+            call.step.learn(used)
+        if used is None and error is not None and is_unpaid(error):
+            self._settle(call, {"calls": 1})
+        elif used is None or is_cut_off:  # more may have been used than was reported
+            self._settle(call, Counter(call.reserved) | Counter(used or {}), about=True)
+        else:
+            self._settle(call, used)
 
-    def _reserve(self, call: "Call") -> None:
-        self._in_flight += 1
-        call.history.in_flight += 1
-        self._ledger.reserve(call.reserved)
-        self._write()
-
-    def settle(
-        self, call: "Call", used: Amounts, *, is_known: bool = True, about: bool = False
-    ) -> None:
-        """Count what a call used.
-
-        Args:
-            call: The call.
-            used: What it used.
-            is_known: Whether that tells what other calls may use.
-            about: Whether it is its reservation.
-        """
-        self._in_flight -= 1
-        call.history.in_flight -= 1
-        self._ledger.settle(call.reserved, used, about=about)
-        for kind, amount in used.items():
-            call.history.spent[kind] += amount
-        if is_known and self._is_priced:
-            call.history.add(used)
-        self._write()
+    def _settle(self, call: "Call", used: Amounts, *, about: bool = False) -> None:
+        """Count what a call used, in place of its reservation; `about`: that is what it used."""
+        call.step.in_flight -= 1
+        self._ledger.reserved.subtract(call.reserved)
+        self._ledger.spent.update(used)
+        if about:
+            self._ledger.about.update({**used, "calls": 0})
+        if self.limits:
+            self._write()
         self._admit()
+
+    def amounts_of(self, usage: Usage | None) -> Amounts | None:
+        """Return what a usage counts; None: it is not known, or has no price."""
+        counts = usage_facts(usage, self._prices).get("usage", {})
+        cost, tokens = counts.get("cost"), counts.get("total_tokens")
+        if tokens is None or (tokens and cost is None and "cost" in self.limits):
+            return None
+        cost = math.ceil(min((cost or 0.0) * UNITS["cost"], _LARGEST))
+        return {"calls": 1, "cost": cost, "tokens": tokens}
 
     # ---- on disk --------------------------------------------------------------------------------
 
-    def _is_covered(self, call: "Call") -> bool:
-        """Return whether the bound on disk covers a call; if it soon will not, raise it."""
-        if not self._most or self._is_broken:
-            return True
-        ledger, reserved = self._ledger, call.reserved
-        used = {
-            kind: ledger.spent[kind] + ledger.reserved[kind] + reserved.get(kind, 0)
-            for kind in self._most
-        }
-        block = {
-            kind: max(_BLOCK_CALLS * reserved.get(kind, 0), math.ceil(_BLOCK_SHARE * most))
-            for kind, most in self._most.items()
-        }
-        if any(used[kind] + block[kind] // 2 > ledger.bound[kind] for kind in used):
-            for kind, needed in used.items():
-                ledger.bound[kind] = max(ledger.bound[kind], needed + block[kind])
-            if self._syncing is None:
-                self._syncing = asyncio.get_running_loop().create_task(self._sync())
-        return all(used[kind] <= ledger.covered[kind] for kind in used)
-
-    async def _sync(self) -> None:
+    def _write(self) -> None:
+        self._count_time()
         try:
-            while self._ledger.covered != self._ledger.bound:
-                self._ledger.write()
-                await asyncio.to_thread(self._ledger.sync)
-        except OSError as error:
-            self._break(error)
+            self._ledger.write()
+        except JournalError as error:
+            self._end(error)
+
+    def _is_covered(self, reserved: Amounts) -> bool:
+        """Return whether the bound on disk covers a call; if not, begin to raise it."""
+        ledger, limits = self._ledger, Counter(self.limits)
+        needed = (ledger.spent + ledger.reserved + Counter(reserved)) & limits
+        if needed <= ledger.covered:
+            return True
+        if self._syncing is None:
+            for kind, limit in limits.items():
+                needed[kind] += max(_BLOCK_CALLS * reserved.get(kind, 0), limit // _BLOCKS)
+            self._syncing = asyncio.get_running_loop().create_task(self._cover(needed & limits))
+        return False
+
+    async def _cover(self, bound: Counter[str]) -> None:
+        try:
+            await self._ledger.cover(bound)
+        except JournalError as error:
+            self._end(error)
         self._syncing = None
         self._admit()
 
-    def _write(self) -> None:
-        if self._limits:
-            self._count_time()
-            self._write_now()
-        elif self._writer is None:
-            loop = asyncio.get_running_loop()
-            self._writer = loop.call_later(_WRITE_EVERY_S, self._write_now)
-
-    def _write_now(self) -> None:
-        self._writer = None
-        try:
-            self._ledger.write()
-        except OSError as error:
-            self._break(error)
-
-    def _break(self, error: OSError) -> None:
-        """Stop, or without a budget go on: what was spent can no longer be written."""
-        if self._is_broken:
-            return
-        self._is_broken = True
-        words = f"what was spent cannot be written: {error.strerror}"
-        if self._limits:
-            self._end(JournalError(words, hint="finished results are safe: run again to resume"))
-        else:
-            logger.warning("%s", words)
-
     # ---- the end of the budget ------------------------------------------------------------------
 
+    def _left(self, kind: str) -> int:
+        return self.limits[kind] - self._ledger.spent[kind] - self._ledger.beside[kind]
+
     def _reached(self, kind: str) -> None:
-        self._count_time()
-        more = self._to_finish(kind)
-        words = spent_words({kind: self._limits[kind]}, self._ledger.numbers)
-        is_used_up = amount_in(self._ledger.numbers, kind) >= self._limits[kind]
-        what = "the budget is used up" if is_used_up else "the next call may exceed the budget"
-        words = f"{what}: {words}"
-        if more is not None:
-            words += f"; finishing would take about {amount_words(kind, more)} more"
+        limit, left = self.limits[kind], self._left(kind)
+        what = "the budget is used up" if left <= 0 else "the next call may exceed the budget"
+        words = f"{what}: {budget_facts({kind: limit}, self._ledger)['words']}"
         error = BudgetReachedError(words, hint="run again with a larger budget to go on")
-        error.kind = kind
-        error.more = self._limits[kind] * 2 if more is None else self._limits[kind] + _MARGIN * more
+        error.kind, error.limit = kind, limit / UNITS[kind]
         self._end(error)
 
-    def _to_finish(self, kind: str) -> float | None:
-        """Return what the cells that are left would take of a kind; None: unknown."""
-        total = 0.0
-        for name, history in self._steps.items():
-            left = self._cells.get(name, 0) - history.ended
-            if left <= 0:
-                continue
-            if kind == "time" or not history.ended:
-                return None
-            total += left * history.spent[kind] / history.ended
-        return total / (NANO if kind == "cost" else 1)
-
-    def amounts_of(self, usage: Any) -> Amounts | None:
-        """Return what a call used, by its usage; None: it reported none."""
-        if usage is None:
-            return None
-        known = usage_of(usage)[0]
-        counts = usage_facts(known, self._prices).get("usage")
-        if known is None or counts is None:
-            return None
-        cost, tokens = counts.get("cost"), counts.get("total_tokens", 0)
-        if cost is None and tokens and "cost" in self._limits:
-            named = ", ".join(map(one_line, known.models or ())) or "a model without a name"
-            self._end(
-                BudgetReachedError(
-                    f"the budget limits the cost, and {named} has no price",
-                    hint="add it under `prices`, and run again: finished results are kept",
-                )
-            )
-        return {"calls": 1, "cost": _nano(cost or 0.0), "tokens": min(tokens, _LARGEST)}
-
-    def most_of(self, most: Most) -> Amounts | None:
-        """Return what a request can use at most; None: its model has no price."""
-        counts = {"prompt_tokens": most.prompt, "completion_tokens": most.completion}
-        cost = cost_of({most.model: counts}, {}, self._prices or {})
-        if cost is None and "cost" in self._limits:
-            return None
-        return {"cost": _nano(cost or 0.0), "tokens": most.prompt + most.completion}
-
     def _end(self, error: LimpetError) -> None:
-        if not self.is_over:
-            self.is_over = True
+        if self.limits and not self._is_over:  # without a budget, a full disk may pass
+            self._is_over = True
             self._stop(error)
-
-
-def _nano(cost: float) -> int:
-    """Return a cost in billionths."""
-    return math.ceil(min(cost * NANO, _LARGEST))
 
 
 # ---- What does one call spend? ------------------------------------------------------------------
 
 
-class Call:
-    """A call, or an attempt of which the calls are not known.
-
-    Attributes:
-        history: What the calls of its step used.
-        most: What it can use at most; None: not known.
-        reserved: What is reserved for it.
-    """
-
-    __slots__ = ("_spending", "history", "most", "reserved")
-
-    def __init__(self, spending: Spending, history: _History, most: Amounts | None) -> None:
-        self._spending = spending
-        self.history = history
-        self.most = most
-        self.reserved: Amounts = {}
-
-    def settle(self, usage: object, error: BaseException | None) -> None:
-        """Count what it used, by its usage and by how it ended."""
-        used = self._spending.amounts_of(usage)
-        if used is None and error is not None and costs_nothing(error):
-            self._spending.settle(self, _ONE, is_known=False)
-        elif error is not None and (used is None or not issubclass(type(error), Exception)):
-            # It was cut off: more may have been used than was reported.
-            most = Counter(self.reserved) | Counter(used or {})
-            self._spending.settle(self, most, is_known=False, about=True)
-        elif used is None and self.most is not None:
-            self._spending.settle(self, self.reserved, is_known=False, about=True)
-        else:  # without a usage, it is free
-            self._spending.settle(self, used or _ONE)
-
-
 class StepSpending:
-    """What a step spends.
+    """What the calls of a step spend, and so what the next one may.
 
     Args:
-        spending: What the session spends; None: the step is free.
-        history: What its calls used.
-        asks_models: Whether all its calls are requests to our models.
+        spending: What the session spends.
+        name: The step's name.
+        target: Its workflow or evaluator.
+
+    Attributes:
+        spending: What the session spends.
+        target: The step's workflow or evaluator.
+        in_flight: How many of its calls are in flight.
+        known: How many reported what they used.
+        estimate: What the next call may use: the 95th percentile; twice the largest, while few are
+            known.
     """
 
-    def __init__(self, spending: Spending | None, history: _History, *, asks_models: bool) -> None:
-        self._spending = spending
-        self._history = history
-        self._asks_models = asks_models
+    def __init__(self, spending: Spending, name: str, target: Any) -> None:
+        self.spending = spending
+        self.target = target
+        # All its calls are requests of our models; an evaluator without an endpoint makes none.
+        is_free = name != WORKFLOW and target.endpoint is None
+        self._by_request = is_free or getattr(target, "reserves", False)
+        self._recent: deque[Amounts] = deque(maxlen=_RECENT)
+        self.in_flight = self.known = 0
+        self.estimate: Amounts = {}
 
-    @property
-    def pays(self) -> bool:
-        """Whether it pays for each request to a model."""
-        return self._spending is not None and self._asks_models
+    def learn(self, used: Amounts | None) -> None:
+        """Learn what a call used; None: it does not report that."""
+        self.known += 1
+        if used is not None:
+            self._recent.append(used)
+        if len(self._recent) in range(1, FEW) or (self._recent and self.known % FEW == 0):
+            self.estimate = {kind: self._may_use(kind) for kind in ("cost", "tokens")}
 
-    async def reserve(self, most: Most | None) -> Call:
-        """Wait until a request fits into the budget."""
-        assert self._spending is not None
-        bound = None if most is None else self._spending.most_of(most)
-        call = Call(self._spending, self._history, bound)
-        await self._spending.admit(call, holds=True)
-        return call
+    def _may_use(self, kind: str) -> int:
+        used = sorted(one[kind] for one in self._recent)
+        return _TIMES * used[-1] if len(used) < FEW else used[math.ceil(_SHARE * len(used)) - 1]
 
-    def attempt(self, receipts: Receipts) -> "Attempted":
-        """Return a context for an attempt, which yields a list for its output.
+    async def attempt(self, make: Callable[[], Awaitable[Output]]) -> Output:
+        """Make an attempt of a cell, when it or its requests fit into the budget."""
+        if self._by_request:
+            with paid_by(self._request):
+                return await make()
+        async with Call(self) as call:
+            output = await make()
+            call.told = output.usage
+            return output
 
-        It waits until the attempt fits into the budget; afterwards, what it used is counted: that
-        of its output, or else the receipts.
-        """
-        call = None
-        if self._spending is not None and not self._asks_models:
-            call = Call(self._spending, self._history, None)
-        return Attempted(self, call, receipts)
-
-    async def admit(self, call: Call) -> None:
-        """Wait until an attempt fits into the budget."""
-        assert self._spending is not None
-        await self._spending.admit(call, holds=False)
-
-    def ended(self) -> None:
-        """Count a cell that is done."""
-        self._history.ended += 1
+    def _request(self, most_of: MostOf) -> "Call":
+        is_asked = self.spending.limits.keys() & _PRICED
+        return Call(self, self.spending.amounts_of(most_of()) if is_asked else None)
 
 
-class Attempted:
-    """An attempt of a cell. Not a generator: that would touch foreign exceptions."""
+class Call:
+    """A context for a call: a request, or an attempt of which the requests are not known.
 
-    __slots__ = ("_call", "_outputs", "_payer", "_receipts", "_step")
+    Not a generator: that would touch foreign exceptions.
 
-    def __init__(self, step: StepSpending, call: Call | None, receipts: Receipts) -> None:
-        self._step = step
-        self._call = call
-        self._receipts = receipts
-        self._outputs: list[Any] = []
-        self._payer = paid_by(step) if call is None and step.pays else None
+    Attributes:
+        step: Its step.
+        most: What it can use at most; None: not known.
+        reserved: What is reserved for it.
+        told: The usage that its output reports; None: that of the replies counts.
+    """
 
-    async def __aenter__(self) -> list[Any]:
-        if self._call is not None:
-            await self._step.admit(self._call)
-        elif self._payer is not None:
-            self._payer.__enter__()
-        return self._outputs
+    def __init__(self, step: StepSpending, most: Amounts | None = None) -> None:
+        self.step = step
+        self.most = most
+        self.reserved: Amounts = {}
+        self.told: object = None
+        self._replies = receipts_in([], always=True)
+        self._inner = paid_by(None)  # calls within it are part of it
 
-    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if error is None:
-            self._step.ended()
-        if self._payer is not None:
-            self._payer.__exit__()
-        if self._call is not None:
-            told = self._outputs[0].usage if self._outputs else None
-            self._call.settle(total_usage(self._receipts) if told is None else told, error)
+    async def __aenter__(self) -> Self:
+        await self.step.spending.admit(self)
+        self._receipts = self._replies.__enter__()
+        self._inner.__enter__()
+        return self
 
-
-_NEVER_SENT = re.compile("ClientConnector|ConnectError|Connect(ion)?Timeout|RefusedError")
-
-
-def costs_nothing(error: BaseException) -> bool:
-    """Return whether a call without usage was refused, or never sent."""
-    try:
-        signal = recognised(error)
-        if status_of(error) is not None or (signal is not None and signal.pushback):
-            return True
-        link: BaseException | None = error
-        for _ in range(_MOST_CAUSES):
-            if link is None:
-                return False
-            if _NEVER_SENT.search(type(link).__name__):
-                return True
-            link = link.__context__ if link.__cause__ is None else link.__cause__
-    except BaseException as odd:  # reading an exception's attributes may raise anything
-        if is_interrupt(odd):
-            raise
-    return False
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._inner.__exit__()
+        self._replies.__exit__(kind, error, trace)
+        told = total_usage(self._receipts) if self.told is None else self.told
+        self.step.spending.settle(self, told, error)

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from inspect import isawaitable
 from typing import Any, Generic, TypeVar
 
@@ -214,11 +215,10 @@ class AnsweringStep(_CellStep):
 
     async def _answer(self, task: AnswerTask) -> Output:
         item = own_copy(task[0].item)  # the next attempt must not see its changes
-        with (attempt := self._paid.attempt(task[1].key)) as receipts:
-            async with self._spending.attempt(receipts) as outputs:
-                attempt.output = await self.engine.call(item, self._runner.taken(task[1]))
-                outputs.append(attempt.output)
-                return attempt.output
+        call = partial(self.engine.call, item, self._runner.taken(task[1]))
+        with (attempt := self._paid.attempt(task[1].key)):
+            attempt.output = await self._spending.attempt(call)
+            return attempt.output
 
     def _read_returned(self, returned: Any) -> Output:
         return read_output(returned, self._omissions)
@@ -401,12 +401,11 @@ class ScoringStep(_CellStep):
         reads, item = self.target.reads, task.work_item.item
         scored = given(item, task.output, task.trace, reads)
         needed = self._runner.counting.needed(self.name, item.id, task.cell.key)
-        with (attempt := self._paid.attempt(key := task.cell.key)) as receipts:
+        call = partial(self.engine.call, scored, self._runner.taken(task.cell))
+        with (attempt := self._paid.attempt(key := task.cell.key)):
             ballots = self._ballots.of(task, needed, self._paid.bill(key))
             with casting_into(ballots):
-                async with self._spending.attempt(receipts) as outputs:
-                    attempt.output = await self.engine.call(scored, self._runner.taken(task.cell))
-                    outputs.append(attempt.output)
+                attempt.output = await self._spending.attempt(call)
         if len(ballots.keys) > 1:
             task.facts[MADE_OF] = ballots.keys
         return attempt.output

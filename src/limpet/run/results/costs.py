@@ -229,10 +229,16 @@ def check_priced(prices: Prices | None, steps: Iterable[Any]) -> None:
     names = dict.fromkeys(name for step in steps for name in model_names_of(step) or ())
     missing = [name for name in names if price_of(name, {}, prices or {}) is None]
     if missing:
-        raise LimpetError(
-            f"the budget limits the cost, and {_listed(missing)} has no price",
-            hint=f"add it: prices: {{{missing[0]}: {{prompt: …, completion: …}}}}",
-        )
+        raise without_price(missing)
+
+
+def without_price(models: Iterable[str]) -> LimpetError:
+    """Return the error that models without a price make under a budget of cost."""
+    names = [*models] or [ANY_MODEL]
+    return LimpetError(
+        f"the budget limits the cost, and {_listed(names)} has no price",
+        hint=f"add it: prices: {{{one_line(names[0])}: {{prompt: …, completion: …}}}}",
+    )
 
 
 def _others(prices: Prices, names: Collection[str]) -> list[str]:

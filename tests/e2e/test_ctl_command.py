@@ -27,11 +27,16 @@ def own_runtime_folder(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("x")
     folder.chmod(0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    return folder
+    yield folder
+    while started:  # by a test that failed
+        started.pop().kill()
+
+
+started = []
 
 
 def start(folder, *words):
-    return ready_limpet.Popen(
+    process = ready_limpet.Popen(
         [*COMMAND, "run", *words],
         cwd=folder,
         stdin=subprocess.DEVNULL,
@@ -39,6 +44,8 @@ def start(folder, *words):
         stderr=subprocess.STDOUT,
         text=True,
     )
+    started.append(process)
+    return process
 
 
 def ctl(folder, *words):
@@ -153,7 +160,7 @@ def test_two_terminals_give_orders_at_once_and_each_is_answered(tmp_path):
     def order(words):
         control = limpet.control(folder / RUN)
         for _ in range(15):
-            said.append((words[0], control.order(words[0], words[1:])))
+            said.append((words[0], control.order(*words)))
 
     every = (["pause"], ["resume"], ["pace", "3"], ["retry", "q4"])
     threads = [threading.Thread(target=order, args=(words,)) for words in every]
@@ -178,21 +185,21 @@ def test_what_cannot_be_done_is_one_sentence_and_changes_nothing(tmp_path):
     process = start(folder)
     until(lambda: len(project.calls(folder)) == 6)
     for words, sentence in {
-        ("fly",): "unknown order fly",
-        ("pace", "0"): "pace 0: must be auto, or a number of calls, 1 or more",
-        ("pace", "--", "-3"): "pace -3: must be auto",
-        ("pace", "1e3"): "pace 1e3: must be auto",
-        ("pace",): "pace nothing: must be auto",
+        ("fly",): "fly: is not an order",
+        ("pace", "0"): "pace 0: is not an order",
+        ("pace", "--", "-3"): "pace -3: is not an order",
+        ("pace", "1e3"): "pace 1e3: is not an order",
+        ("pace",): "pace: is not an order",
         ("pace", "3", "--endpoint", "x"): "x: no such endpoint",
-        ("pause", "now"): "pause: takes nothing more",
-        ("retry",): "retry: which items?",
+        ("pause", "now"): "pause now: is not an order",
+        ("retry",): "retry: is not an order",
         ("retry", "q4", "q99"): "q99: no such item in this run",
         ("retry", "q0"): "q0: not in flight",
         ("skip", "q7", "nono"): "nono: no such item in this run",
-        ("skip", "q0"): "q0: done already",
         ("budget", "cost=0"): "budget['cost']=0.0: must be a finite number above 0",
         ("budget", "coins=40"): "budget: 'coins' is unknown; the kinds are cost, tokens, calls",
-        ("budget", "cost"): "budget: must be like cost=40",
+        ("budget", "cost"): "budget['cost']='': must be a number above 0",
+        ("stop", "--endpoint", "x"): "stop x: is not an order",
     }.items():
         refused = ctl(folder, *words)
         assert refused.returncode == 2, words
@@ -219,9 +226,8 @@ def test_skipped_items_are_left_unrun_and_are_in_the_bounds(tmp_path):
     done = ctl(folder, "skip", *ids)
     assert (done.returncode, done.stderr) == (
         0,
-        "skipped: q4, q5, q20, q21, q22 and 2 more\n",
+        "skipped: q4, q5, q20, q21, q22 and 2 more; 2 calls given up\n",
     )
-    assert "done already" in ctl(folder, "skip", "q4").stderr
     go(folder)
     out, _ = process.communicate()
     assert process.returncode == 1, out
@@ -277,7 +283,7 @@ def test_orders_reach_a_run_whose_calls_are_in_processes(tmp_path, order):
         assert ctl(folder, "pace", "5").returncode == 0
         assert ctl(folder, "resume").returncode == 0
     elif order == "skip":
-        assert ctl(folder, "skip", "q4").stderr == "skipped: q4\n"
+        assert ctl(folder, "skip", "q4").stderr == "skipped: q4; 1 call given up\n"
         go(folder)
     else:
         threading.Timer(1.0, go, [folder]).start()
@@ -294,7 +300,7 @@ def test_a_variant_of_a_matrix_is_named_by_its_directory(tmp_path):
     until(lambda: len(project.calls(folder)) == 6)
     refused = ctl(folder, "pause")
     assert refused.returncode == 2
-    assert "is a matrix, name one of its runs: runs/trial/" in refused.stderr
+    assert "this directory is not a run\n\nhint: there is runs/trial/" in refused.stderr
     (variant,) = [path.parent for path in (folder / RUN).glob("*/LOCK")]
     assert limpet.control(variant).pause().startswith("paused")
     assert limpet.control(variant).resume() == "resumed"
@@ -350,16 +356,12 @@ def test_a_socket_that_a_killed_run_left_is_replaced(tmp_path, own_runtime_folde
     assert not path.exists()
 
 
-@pytest.mark.parametrize("kind", ["file", "link", "directory"])
+@pytest.mark.parametrize("kind", ["file", "directory"])
 def test_what_is_no_socket_of_ours_stays_and_the_run_goes_on(tmp_path, own_runtime_folder, kind):
     folder = waiting(tmp_path)
     path = socket_of(folder, own_runtime_folder)
     path.parent.mkdir(mode=0o700)
-    if kind == "link":
-        with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(str(own_runtime_folder / "other"))
-        path.symlink_to(own_runtime_folder / "other")
-    elif kind == "file":
+    if kind == "file":
         path.write_text("not yours", encoding="utf-8")
     else:
         path.mkdir()
@@ -372,9 +374,8 @@ def test_what_is_no_socket_of_ours_stays_and_the_run_goes_on(tmp_path, own_runti
     out, _ = process.communicate()
     assert process.returncode == 0
     assert out.count("limpet ctl cannot reach this run") == 1
-    assert "is not a socket of yours" in out
-    assert path.is_symlink() == (kind == "link")
-    assert path.exists()
+    assert path.is_file() == (kind == "file")
+    assert path.is_dir() == (kind == "directory")
 
 
 def test_a_folder_that_others_can_open_is_not_used(tmp_path, own_runtime_folder):
@@ -393,7 +394,7 @@ def test_junk_on_the_socket_disturbs_nothing(tmp_path, own_runtime_folder):
     path = str(socket_of(folder, own_runtime_folder))
     answers = []
     for junk in (b"\n", b"{}\n", b"[1]\n", b"\xff\xfe\n", b"[" * 60_000 + b"\n", b"x" * 70_000,
-                 b'{"name": "pause", "words": [1]}\n', b'{"name": ["pause"]}\n'):  # fmt: skip
+                 b'["pause", 1]\n', b'[["pause"]]\n', b"[]\n", b'["pau\\u0000se"]\n'):  # fmt: skip
         with socket.socket(socket.AF_UNIX) as peer:
             peer.connect(path)
             peer.sendall(junk)
@@ -441,7 +442,7 @@ def test_another_user_cannot_give_orders(tmp_path, own_runtime_folder):
     code = (
         "import os, socket\nos.setuid(65534)\npeer = socket.socket(socket.AF_UNIX)\n"
         "peer.connect('moved')\n"
-        'peer.sendall(b\'{"name": "stop"}\\n\')\nprint(repr(peer.recv(100)))'
+        "peer.sendall(b'[\"stop\"]\\n')\nprint(repr(peer.recv(100)))"
     )
     command = [sys.executable, "-c", code]
     said = subprocess.run(

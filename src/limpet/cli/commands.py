@@ -462,8 +462,7 @@ def _rm(**given: Any) -> int:
 
 @cli.command("ctl")
 @click.argument("run", shell_complete=_complete_run)
-@click.argument("order")
-@click.argument("words", nargs=-1, metavar="[ARG]...")
+@click.argument("words", nargs=-1, required=True, metavar="ORDER [ARG]...")
 @click.option("--endpoint", default="", metavar="NAME",
               help="Whose pace changes, where there are several endpoints.")
 @_JSON
@@ -475,7 +474,7 @@ def _ctl(**given: Any) -> int:
     resume          go on
     stop            stop in good order; returns when everything is on disk
     pace 20         keep 20 calls in flight; pace auto finds the limit
-    retry ID...     give up the calls of these items, and try again at once
+    retry ID...     try these items again at once: in flight, or failed
     skip ID...      leave these items unrun in this session
     budget cost=40  change the budget
 

@@ -23,7 +23,7 @@ is closed.
 import asyncio
 import signal
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, Literal
 
@@ -307,14 +307,19 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         return self._latest.cancel(index, error)
 
     def retry(self, index: int) -> bool:
-        """Try one input of the latest run again now, whether it is running, waiting or ready.
+        """Try one input of the latest run again now, whether it is running, waiting or has failed.
 
-        It keeps the retries that it has. Call this on the run's event loop.
+        A running call is given up. Call this on the run's event loop.
 
         Returns:
-            Whether the input was running, waiting or ready.
+            Whether the input was running, waiting or ready, or had failed while the run goes on.
         """
-        return self._latest.retry(index)
+        return self._latest.revive(index) or self._latest.cancel(index, again=True)
+
+    @property
+    def failed(self) -> Mapping[int, Any]:
+        """The first inputs of the latest run that failed and may be retried, by index."""
+        return self._latest.failed
 
     def inputs_in_progress(self) -> dict[int, Any]:
         """Return the inputs of the latest run that are running, waiting or ready, by index."""
@@ -340,7 +345,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
     def pause(self, why: str = "") -> None:
         """Start no more calls until `resume` with the same reason. Call this on the run's loop."""
         self.orders.pauses.add(why)
-        self._latest.paused()
+        self._latest.reordered()
 
     def resume(self, why: str = "") -> None:
         """Continue after `pause`, unless it is paused for another reason, too."""
@@ -348,8 +353,12 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         self._latest.reordered()
 
     def set_concurrency(self, most: int) -> None:
-        """Change how many calls may be in flight. Call this on the run's event loop."""
-        self.orders.concurrency = most
+        """Change how many calls may be in flight. Call this on the run's event loop.
+
+        Args:
+            most: The number; `max_concurrency` is never exceeded.
+        """
+        self.orders.concurrency = min(most, self.max_concurrency)
         self._latest.reordered()
 
     def interrupt(self) -> None:

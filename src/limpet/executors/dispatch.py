@@ -19,7 +19,7 @@ Still open. The bound is in inputs, not bytes: large inputs can still fill the m
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,8 @@ from limpet.pacing.pacer import Ticket
 
 MOST_WAITING = 1000
 """With a pacer, retries that may wait without keeping new inputs from starting."""
+MOST_FAILED = 1000
+"""Failed inputs that are kept to be tried again: memory must not grow with the inputs."""
 STOP_GRACE_S = 2.0
 """How long calls in flight have to end when the run stops."""
 _LOOK_AGAIN_S = 0.5  # between two looks for attempts that wait for an endpoint that is down
@@ -72,6 +74,7 @@ class Dispatch:
         self._gate = PacerGate(settings, self._start, self.pump, progress)
         self._settlement = Settlement(settings, progress, lambda: not inputs.exhausted)
         self._queue = RetryQueue(self.pump)
+        self._failed: dict[int, Any] = {}
         self._taken = 0
         self._orders = orders
         self._stopping = False
@@ -128,6 +131,7 @@ class Dispatch:
         finally:
             self._inputs.close()
             self._queue.clear()
+            self._failed.clear()
             self.flight.close()
             self._unsubscribe()
             self._first_calls.close()
@@ -140,15 +144,26 @@ class Dispatch:
         if self._inputs.error is not None:
             raise self._inputs.error
 
-    def cancel(self, index: int, error: Exception | None = None) -> bool:
-        """Fail one input that is in flight, waiting or ready. Returns whether it was."""
+    def cancel(self, index: int, error: Exception | None = None, *, again: bool = False) -> bool:
+        """Fail or retry one input that is in flight, waiting or ready. Returns whether it was."""
         error = error or settlement.cancelled_on_request(index)
-        if self.flight.cancel(index, Cancelled.REQUEST, error):
+        if self.flight.cancel(index, Cancelled.AGAIN if again else Cancelled.REQUEST, error):
             return True
         state = self._queue.remove(index) or self._gate.remove(index)
         if state is None:
             return False
-        self._refuse(state, error)
+        if again:
+            self._queue.put(state)
+        else:
+            self._refuse(state, error)
+        self.pump()
+        return True
+
+    def revive(self, index: int) -> bool:
+        """Try one input again that failed. Returns whether it had."""
+        if index not in self.failed:
+            return False
+        self._queue.put(InputState(index, self._failed.pop(index)))
         self.pump()
         return True
 
@@ -156,30 +171,22 @@ class Dispatch:
         state.details.log_exception(error)
         self._carry_out(state, Decision(Action.FAIL, error, on_request=True))
 
-    def retry(self, index: int) -> bool:
-        """Try one input again that is in flight, waiting or ready. Returns whether it was."""
-        if self.flight.cancel(index, Cancelled.AGAIN, settlement.cancelled_on_request(index)):
-            return True
-        state = self._queue.remove(index) or self._gate.remove(index)
-        if state is not None:
-            self._queue.put(state)
-            self.pump()
-        return state is not None
-
-    def paused(self) -> None:
-        """Put the input that waits for its ticket back. Calls in flight are not affected."""
-        if (waiting := self._gate.waiting) is not None:
+    def reordered(self) -> None:
+        """Start what may start now, or nothing. Calls in flight are not affected."""
+        if self._orders.pauses and (waiting := self._gate.waiting) is not None:
             self._gate.close()
             self._queue.put(waiting)
-
-    def reordered(self) -> None:
-        """Start what may start now that the orders have changed."""
         self._pump_soon()
 
     @property
     def has_ended(self) -> bool:
         """Whether it began and ended."""
         return self._loop is not None and self.ended.done()
+
+    @property
+    def failed(self) -> Mapping[int, Any]:
+        """The inputs that failed and can be revived, by index."""
+        return {} if self._stopping or self.has_ended else self._failed
 
     def states(self) -> list[InputState]:
         """Return the inputs that were taken and are not done."""
@@ -352,6 +359,8 @@ class Dispatch:
 
     def _fail(self, state: InputState, error: Exception, decision: Decision) -> None:
         state.details.fail()
+        if len(self._failed) < MOST_FAILED:
+            self._failed[state.index] = state.input
         self._first_calls.failed(state.index)
         self._progress.say_failed(state, error)
         self._finish(state, self._settings.fallback, error)

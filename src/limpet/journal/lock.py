@@ -190,6 +190,7 @@ def _this_process() -> dict[str, Any]:
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(_started_at))
     return {
         "pid": os.getpid(),
+        "uid": os.getuid(),
         "host": platform.node(),
         "boot_id": boot_id(),
         "pid_namespace": _pid_namespace(),

@@ -182,7 +182,8 @@ def runtime_folders() -> list[Path]:
     """Return where processes of this user meet, and where one with another environment may be."""
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
     usual = [runtime / "limpet"] if runtime.is_absolute() else []
-    return [*usual, Path(tempfile.gettempdir(), f"limpet-{os.getuid()}")]
+    temporary = Path(tempfile.gettempdir(), f"limpet-{os.getuid()}")
+    return [*usual, temporary, Path(f"/run/user/{os.getuid()}/limpet")]
 
 
 def checked_folder(folder: Path) -> Path:

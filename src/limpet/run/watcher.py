@@ -250,9 +250,12 @@ class Tally(Watcher):
         step = self._steps[outcome.cell.step]
         step.in_flight.pop(outcome.cell.key, None)
         add_counts(step.tokens, (outcome.facts or {}).get("usage", {}))
-        if outcome.failure is not None and outcome.status is CellStatus.FAILED:
-            step.failed[outcome.failure.kind] += 1
-            step.errors[outcome.failure.type or outcome.failure.kind] += 1
+        key, failure = outcome.cell.key, outcome.failure
+        if key in step.failed_as:  # it was ordered to retry it
+            step.count(*step.failed_as.pop(key), -1)
+        if failure is not None and outcome.status is CellStatus.FAILED:
+            step.failed_as[key] = failure.kind, failure.type or failure.kind
+            step.count(*step.failed_as[key], 1)
         else:
             step.done += 1
             if step is not self._answering:
@@ -314,11 +317,16 @@ class _StepTally:
         self.done = self.retries = 0
         self.failed: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
+        self.failed_as: dict[str, tuple[str, str]] = {}
         self.tokens: dict[str, float] = {}
         self.in_flight: dict[str, InFlight] = {}  # with the time when each began
         self.waits = ""
         self.pace: Pacer | FixedPace = FixedPace("")
         self._samples: deque[tuple[float, int]] = deque([(began, 0)])
+
+    def count(self, kind: str, error: str, times: int) -> None:
+        self.failed[kind] += times
+        self.errors[error] += times
 
     def add_scores(self, record: Any) -> None:
         for part, value in values_of(record) if isinstance(record, Mapping) else ():
@@ -331,7 +339,7 @@ class _StepTally:
     def snapshot(self, now: float, unanswered: int) -> StepSnapshot:
         # Each is copied at once: the event loop keeps running.
         in_flight = list(self.in_flight.values())
-        failed = dict(self.failed)
+        failed = dict(+self.failed)
         return StepSnapshot(
             self.name,
             self.total - unanswered,
@@ -343,7 +351,7 @@ class _StepTally:
             self._rate(now, self.done + sum(failed.values())),
             self.pace.words,
             bounded(dict(self.tokens)),
-            dict(self.errors),
+            dict(+self.errors),
             {name: one.so_far(self._scale) for name, one in list(self._sums.items())},
             self.waits,
         )

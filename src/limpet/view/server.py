@@ -190,11 +190,10 @@ class PageServer:
 
         def work(_: object) -> str:
             given = _json(body)
-            words = given.get("words", []) if isinstance(given, dict) else None
+            words = given.get("order") if isinstance(given, dict) else None
             if not isinstance(words, list):
-                raise LimpetError("an order is a JSON object")
-            run = self.runs.path(str(given.get("run")))
-            return control(run).order(str(given.get("order")), words, given.get("endpoint", ""))
+                raise LimpetError("an order is a JSON object with a run and the words of the order")
+            return control(self.runs.path(str(given.get("run")))).order(*words)
 
         try:
             # In a thread of its own: a run may take an hour to stop.

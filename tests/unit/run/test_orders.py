@@ -10,6 +10,8 @@ import pytest
 import limpet
 from limpet.errors import DiskFullError
 from limpet.run.executing import blocking, stalls
+from limpet.run.reading.reader import open_run
+from limpet.run.watcher import Tally
 
 
 def rows(many):
@@ -80,13 +82,15 @@ def test_where_there_are_several_endpoints_pace_needs_one_by_name(tmp_path):
 
 
 def test_a_budget_is_set_and_changed(tmp_path):
+    calls = []
+
     async def answer(question):
+        calls.append(question)
         await asyncio.to_thread(running.go.wait)
         return question
 
     running = Running(tmp_path / "run", answer, many=2)
-    until(lambda: (tmp_path / "run" / "workflow_output.jsonl").exists())
-    time.sleep(0.3)
+    until(lambda: calls)
     assert running.control.budget(cost=40) == "$0.00 of $40.00"
     assert running.control.budget(cost=50, calls="5k") == "$0.00 of $50.00; 0 calls of 5,000 calls"
     running.end()
@@ -198,7 +202,10 @@ def test_a_stop_in_a_pause_gives_up_the_votes_that_wait(tmp_path):
 
 
 def test_skipped_items_of_a_run_that_stops_when_it_is_sure(tmp_path):
+    calls = []
+
     async def answer(question):
+        calls.append(question)
         await asyncio.to_thread(running.go.wait)
         return question
 
@@ -207,12 +214,68 @@ def test_skipped_items_of_a_run_that_stops_when_it_is_sure(tmp_path):
 
     given = {"evaluators": [even], "stop_when": {"even": 0.1}}
     running = Running(tmp_path / "run", answer, many=200, **given)
-    until(lambda: (tmp_path / "run" / "run.json").exists())
-    time.sleep(0.5)
-    assert running.control.skip("q0", "q1") == "skipped: q0, q1"
+    until(lambda: calls)
+    assert running.control.skip("q0", "q1").startswith("skipped: q0, q1; ")
     running.end()
     assert running.error is None
     assert running.result.summary["workflow"]["failed"].get("skipped", 0) <= 2
+
+
+class Broken:
+    """A server, which fails until it is repaired."""
+
+    def __init__(self):
+        self.is_broken, self.calls = True, []
+
+    def ask(self, question):
+        self.calls.append(question)
+        if self.is_broken and int(question) < 3:
+            raise limpet.errors.PermanentError("it is down")
+
+
+@pytest.mark.parametrize("stop_when", [None, {"even": 0.001}])
+@pytest.mark.parametrize("broken", ["workflow", "even"])
+def test_what_failed_in_this_session_is_tried_again_and_counts(tmp_path, broken, stop_when):
+    server, tally = Broken(), Tally()
+
+    async def answer(question):
+        if broken == "workflow":
+            server.ask(question)
+        if int(question) >= 3:
+            while not running.go.is_set():  # noqa: ASYNC110 - another thread sets it
+                await asyncio.sleep(0.01)
+        return question
+
+    def even(output):
+        if broken == "even":
+            server.ask(output)
+        return int(output) % 2 == 0
+
+    running = Running(
+        tmp_path / "run", answer, version="1", evaluators=[even], watcher=tally,
+        stop_when=stop_when, fail_fast=False, pace=50,
+    )  # fmt: skip
+    until(lambda: _failed(tally, broken) == 3)
+    server.is_broken = False
+    assert running.control.retry("q0", "q1", "q2") == "tried again: q0, q1, q2"
+    until(lambda: _failed(tally, broken) == 0)
+    with open_run(str(running.path)) as run:
+        assert not any(step.failed for step in run.counts.steps)
+    running.end()
+    assert running.error is None
+    assert running.result.summary["workflow"]["completed"] == 40
+    assert running.result.summary["workflow"]["failed"] == {}
+    assert running.result.summary["evaluators"]["even"]["completed"] == 40
+    assert len(running.result.items) == 40
+    assert [step.done for step in tally.snapshot().steps] == [40, 40]
+    assert not any(step.errors for step in tally.snapshot().steps)
+    with open_run(str(running.path)) as run:
+        assert run.state == "finished"
+        assert [(step.done, step.failed) for step in run.counts.steps] == [(40, {}), (40, {})]
+
+
+def _failed(tally, step):
+    return sum(sum(one.failed.values()) for one in tally.snapshot().steps if one.name == step)
 
 
 def test_a_block_of_the_event_loop_for_long_is_named_with_its_stack(tmp_path, caplog, monkeypatch):

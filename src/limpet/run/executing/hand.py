@@ -1,46 +1,52 @@
 """What does an order do to a running session, and when is it done?
 
-Orders come from other threads, one at a time, and change the executors on the event loop. A pause
-is on disk before it is answered: a run that is killed while it is paused is still paused.
+Orders come through a Unix socket to the session's own event loop, one at a time, so nothing changes
+under them. A loop that a user's function blocks hears them late. A pause is on disk before it is
+answered: a run that is killed while it is paused is still paused. `stop` is answered when the
+session has ended and everything is on disk. Without a socket the run goes on.
 """
 
 import asyncio
+import json
+import logging
 import os
-import threading
-from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from concurrent.futures import TimeoutError as NotYetError
-from functools import partial
-from typing import Any, TypeVar
+import re
+import socket
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager, closing, suppress
+from typing import Any
 
-from limpet.errors import ItemSkippedError, LimpetError
+from limpet.engines.tracebacks import logging_failure
+from limpet.errors import LimpetError
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.journal.journal import Journal
 from limpet.journal.lines import timestamp
+from limpet.pacing.sharing import checked_folder, runtime_folders
 from limpet.run.budget import as_budget
-from limpet.run.control import Order
+from limpet.run.control import peer_uid, socket_name
+from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.step_runner import StepRunner
 from limpet.run.executing.stopping import Stopping
-from limpet.run.planning.lookup import Lookup
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, RunFile
-from limpet.shapes import Outcome
-from limpet.text import count, did_you_mean, one_line
+from limpet.text import count, one_line, text_of
 
-T = TypeVar("T")
-_LOOK_S = 0.1  # whether the session has ended meanwhile
+logger = logging.getLogger("limpet.run")
+_ORDERS = "pause, resume, stop, pace N, pace auto, retry ID…, skip ID…, budget KIND=AMOUNT"
+_MOST_BYTES, _PATIENCE_S = 64 * 1024, 5.0  # of an order
+_PACE = re.compile(r"auto|[1-9][0-9]{0,4}")
 _MOST_NAMED = 5
 _STOP = "limpet ctl stop"
+_Answer = dict[str, str | None]
 
 
 class Hand:
-    """Carries out orders. As a guard it sees each outcome on disk, and stops nothing.
+    """Takes orders and carries them out.
 
     Args:
         request: What the session does.
         journal: The run's journal.
         run_file: Records that the run is paused.
-        lookup: Knows which items are left to do.
         runner: Has the executors of the steps.
         stopping: Stops them.
     """
@@ -50,199 +56,179 @@ class Hand:
         request: Request,
         journal: Journal,
         run_file: RunFile,
-        lookup: Lookup,
         runner: StepRunner,
         stopping: Stopping,
     ) -> None:
         self._request = request
         self._journal = journal
         self._run_file = run_file
-        self._lookup = lookup
         self._runner = runner
         self._stopping = stopping
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._one_at_a_time = threading.Lock()
-        self._begun, self._over, self._closed = (threading.Event() for _ in range(3))
-        self._skipped: set[str] = set()
-        self._ended: Counter[str] = Counter()  # the cells of each item that ended
-        self._waiting: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
+        self._one_at_a_time = asyncio.Lock()
+        self._is_over = False
+        self._stopped: list[socket.socket] = []  # they wait for the end of the session
 
-    # ---- on the thread of an order --------------------------------------------------------------
+    # ---- the socket -----------------------------------------------------------------------------
 
-    def obey(self, order: Order) -> str:
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """Take orders within the block; at its end none is being carried out."""
+        server = None
+        if self._request.run is not None:  # else nobody knows its directory
+            try:
+                folder = checked_folder(runtime_folders()[0])
+                path = folder / socket_name(self._journal.layout.home)
+                # It replaces a socket: we hold the lock, so a killed session left it.
+                server = await asyncio.start_unix_server(self._hear, path, limit=_MOST_BYTES)
+            except OSError as error:
+                logger.warning("limpet ctl cannot reach this run: %s", error)
+        try:
+            yield
+        finally:
+            if server is not None:
+                path.unlink(missing_ok=True)
+                server.close()
+            async with self._one_at_a_time:
+                self._is_over = True
+
+    async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer an order. A peer that is silent, is gone, or is another user gets no answer."""
+        peer: socket.socket = writer.get_extra_info("socket")
+        with closing(writer), suppress(OSError):
+            if peer_uid(peer) != os.getuid():
+                return
+            try:
+                async with asyncio.timeout(_PATIENCE_S):
+                    words = _words_in(await reader.readline())
+                async with self._one_at_a_time:
+                    answer: _Answer = {"done": await self._obey(words)}
+                if words == ["stop"]:  # the answer comes when there is no event loop any more
+                    self._stopped.append(socket.socket(fileno=os.dup(peer.fileno())))
+                    return
+            except (LimpetError, ValueError) as error:
+                answer = {"error": text_of(error), "hint": getattr(error, "hint", None)}
+            writer.write(_line(answer))
+
+    def close(self) -> None:
+        """The session has ended, and everything is on disk: answer those who wait for that."""
+        for peer in self._stopped:
+            with peer, suppress(OSError):
+                peer.sendall(_line({"done": self._how_far()}))
+
+    def _how_far(self) -> str:
+        session = self._run_file.sessions[-1]
+        have, total = session.steps[WORKFLOW].have, (session.items or 0) * session.trials
+        known = "" if have is None else f"{have:,} of {count(total, 'answer')} on disk; "
+        return f"stopped: {known}run it again to go on"
+
+    # ---- the orders -----------------------------------------------------------------------------
+
+    async def _obey(self, words: Sequence[str]) -> str:
         """Carry out an order, and return what was done.
 
         Raises:
             LimpetError: It cannot be carried out, and nothing was changed.
+            ValueError: It is a budget that is not allowed.
         """
-        with self._one_at_a_time:
-            while not self._begun.wait(_LOOK_S):
-                self._check()
-            done = self._obey(order)
-            words = "stopping" if order.name == "stop" else done
-            self._journal.log_event(
-                "order", at_once=True, order=order.name, words=words, by=os.getpid()
-            )
-            if (watcher := self._request.watcher) is not None:
-                self._on_loop(_call(watcher.ordered, order.name, words))
-        if order.name == "stop":
-            self._closed.wait()
-            return self._how_far()
+        if self._is_over:
+            raise LimpetError("the run is ending")
+        done = await self._carry_out(words)
+        self._journal.log_event("order", at_once=True, order=words[0], words=done)
+        if (watcher := self._request.watcher) is not None:
+            with logging_failure(watcher.ordered):
+                watcher.ordered(words[0], done)
         return done
 
-    def _obey(self, order: Order) -> str:
-        match order.name:
-            case "pause" | "resume":
-                is_pause = order.name == "pause"
-                self._record_paused(timestamp() if is_pause else "")
-                self._on_loop(_call(self._runner.pause if is_pause else self._runner.resume))
-                flying = count(sum(map(len, map(AsyncExecutor.attempts, self._executors))), "call")
-                return f"paused: {flying} in flight may end" if is_pause else "resumed"
-            case "stop":
-                reason = LimpetError(_STOP, hint="run it again to go on")
-                self._on_loop(_call(self._stopping.stop, reason))
+    async def _carry_out(self, words: Sequence[str]) -> str:
+        match words:
+            case ["pause"]:
+                await self._record_paused(timestamp())
+                self._runner.pause()
+                calls = sum(len(executor.attempts()) for _, executor in self._executors)
+                return f"paused: {count(calls, 'call')} in flight may end"
+            case ["resume"]:
+                await self._record_paused("")
+                self._runner.resume()
+                return "resumed"
+            case ["stop"]:
+                self._stopping.stop(LimpetError(_STOP, hint="run it again to go on"))
                 return "stopping"
-            case "pace":
-                return self._on_loop(_call(self._runner.change_pace, order.most, order.endpoint))
-            case "retry":
-                return self._on_loop(self._retry(dict.fromkeys(order.words)))
-            case "skip":
-                return self._on_loop(self._skip(dict.fromkeys(order.words)))
-        return self._on_loop(_call(self._change_budget, order.changes))
+            case ["pace", most, *endpoint] if _PACE.fullmatch(most) and len(endpoint) <= 1:
+                return self._runner.change_pace(None if most == "auto" else int(most), *endpoint)
+            case ["retry", *ids] if ids:
+                return self._retry(list(dict.fromkeys(ids)))
+            case ["skip", *ids] if ids:
+                return self._skip(list(dict.fromkeys(ids)))
+            case ["budget", *limits] if limits:
+                return self._runner.spending.change(
+                    as_budget(dict(limit.partition("=")[::2] for limit in limits))
+                )
+        raise LimpetError(f"{one_line(' '.join(words))}: is not an order", hint=_ORDERS)
 
-    def _record_paused(self, at: str) -> None:
+    async def _record_paused(self, at: str) -> None:
         before, self._run_file.paused = self._run_file.paused, at
-        if bool(before) != bool(at):
-            try:
-                self._run_file.write(self._journal)
-            except LimpetError:
-                self._run_file.paused = before
-                raise
-
-    def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it on the event loop, unless the session ends before that."""
-        assert self._loop is not None
-        doing = asyncio.run_coroutine_threadsafe(work, self._loop)
-        while True:
-            try:
-                return doing.result(_LOOK_S)
-            except NotYetError:
-                if doing.done():
-                    raise
-                self._check()
-
-    def _check(self) -> None:
-        if self._over.is_set():
-            raise LimpetError("the run has ended")
-
-    def _how_far(self) -> str:
-        session = self._run_file.sessions[-1]
-        step = session.steps.get(WORKFLOW)
-        done, total = (step.have if step else None), (session.items or 0) * session.trials
-        return f"stopped: {done or 0:,} of {count(total, 'answer')} on disk; run it again to go on"
-
-    def _change_budget(self, changes: Mapping[str, str]) -> str:
         try:
-            budget = as_budget(changes)
-        except (TypeError, ValueError) as error:
-            raise LimpetError(str(error)) from error
-        return self._runner.spending.change(budget)
+            await asyncio.to_thread(self._run_file.write, self._journal)
+        except LimpetError:
+            self._run_file.paused = before
+            raise
 
-    # ---- for the session ------------------------------------------------------------------------
-
-    def begin(self) -> None:
-        """Take orders from now on; call it on the event loop."""
-        self._loop = asyncio.get_running_loop()
-        self._begun.set()
-
-    def end(self) -> None:
-        """Take no more orders; return when the one being carried out is done or refused."""
-        self._over.set()
-        with self._one_at_a_time:
-            pass
-
-    def close(self) -> None:
-        """The session has ended, and everything is on disk: answer those who wait for that."""
-        self._over.set()
-        self._closed.set()
-
-    def see(self, outcome: Outcome) -> None:
-        """Note that a cell ended."""
-        cell = outcome.cell
-        scores = len(self._request.evaluators) if cell.step == WORKFLOW and outcome.failure else 0
-        self._ended[cell.id] += 1 + scores
-        for waiting in self._waiting.pop((cell.step, cell.key), ()):
-            if not waiting.done():
-                waiting.set_result(None)
-
-    # ---- items ----------------------------------------------------------------------------------
-
-    @property
-    def _executors(self) -> Iterable[AsyncExecutor[Any, Any]]:
-        return [executor for _, executor in self._runner.executors.values()]
-
-    def _in_progress(self, ids: Iterable[str]) -> list[tuple[Any, AsyncExecutor[Any, Any], int]]:
-        """Return the cells of some items that are running or waiting: executor and index."""
-        return [
-            (cell, executor, index)
-            for recorder, executor in self._runner.executors.values()
-            for index, value in executor.inputs_in_progress().items()
-            if (cell := recorder.step.cell_of(index, value)).id in ids
+    def _retry(self, ids: Collection[str]) -> str:
+        self._check(ids)
+        found = [
+            (id_, executor, index)
+            for recorder, executor in self._executors
+            for index, value in {**executor.failed, **executor.inputs_in_progress()}.items()
+            if (id_ := recorder.step.cell_of(index, value).id) in ids
         ]
-
-    def _check_ids(self, ids: Iterable[str]) -> None:
-        known = {item.id for item in self._request.items}
-        if unknown := [id_ for id_ in ids if id_ not in known]:
-            near = did_you_mean(unknown[0], known)
-            raise LimpetError(f"{_named(unknown)}: no such item in this run{near}")
-
-    async def _retry(self, ids: Mapping[str, None]) -> str:
-        self._check_ids(ids)
-        found = self._in_progress(ids)
-        if idle := [id_ for id_ in ids if id_ not in {cell.id for cell, *_ in found}]:
+        known = {id_ for id_, *_ in found}
+        if idle := [id_ for id_ in ids if id_ not in known]:
             raise LimpetError(
-                f"{_named(idle)}: not in flight: there is nothing to retry",
-                hint="what failed is tried again by the next session",
+                f"{_named(idle)}: not in flight, nor failed in a step that still runs",
+                hint="what failed before is tried again by the next session",
             )
+        self._runner.skipped.difference_update(ids)
         for _, executor, index in found:
             executor.retry(index)
         return f"tried again: {_named(ids)}"
 
-    async def _skip(self, ids: Mapping[str, None]) -> str:
-        self._check_ids(ids)
-        left = Counter(
-            {task[0].item.id: len(self._request.evaluators) for task in self._lookup.unscored}
-        )
-        for work_item, _ in self._lookup.missing:
-            left[work_item.item.id] += 1 + len(self._request.evaluators)
-        if done := [id_ for id_ in ids if left[id_] <= self._ended[id_]]:
-            raise LimpetError(f"{_named(done)}: done already: there is nothing to skip")
-        self._skipped |= ids.keys()
-        for recorder, executor in self._runner.executors.values():
-            executor.orders.refuse = partial(self._why_not, recorder.step)
-        found = self._in_progress(ids)
-        told = [asyncio.get_running_loop().create_future() for _ in found]
-        for (cell, executor, index), waiting in zip(found, told, strict=True):
-            self._waiting.setdefault((cell.step, cell.key), []).append(waiting)
-            executor.cancel(index, _skipped(cell.id))
-        if told:
-            await asyncio.wait(told)
-        return f"skipped: {_named(ids)}"
+    def _skip(self, ids: Collection[str]) -> str:
+        self._check(ids)
+        self._runner.skipped.update(ids)  # what has not begun
+        calls = 0
+        for recorder, executor in self._executors:
+            for index, value in executor.inputs_in_progress().items():
+                if (refusal := self._runner.refusal(recorder.step, value)) is not None:
+                    calls += executor.cancel(index, refusal)
+        return f"skipped: {_named(ids)}; {count(calls, 'call')} given up"
 
-    def _why_not(self, step: Any, value: Any) -> Exception | None:
-        id_ = step.cell_of(0, value).id
-        return _skipped(id_) if id_ in self._skipped else None
+    def _check(self, ids: Collection[str]) -> None:
+        items = self._request.items
+        known = {items[at].id for at in self._run_file.reported(items)}
+        if unknown := [id_ for id_ in ids if id_ not in known]:
+            raise LimpetError(f"{_named(unknown)}: no such item in this run")
+
+    @property
+    def _executors(self) -> Collection[tuple[Recorder, AsyncExecutor[Any, Any]]]:
+        return self._runner.executors.values()
 
 
-def _skipped(id_: str) -> ItemSkippedError:
-    return ItemSkippedError(f"item {id_!r}: left out by limpet ctl skip; the next session runs it")
+def _words_in(line: bytes) -> list[str]:
+    try:
+        words = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("an order is not so deep") from error
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise ValueError("an order is a list of words")
+    return words
 
 
-def _named(ids: Iterable[str]) -> str:
+def _line(answer: _Answer) -> bytes:
+    return json.dumps(answer).encode() + b"\n"
+
+
+def _named(ids: Collection[str]) -> str:
+    """Name the first few items."""
     every = [one_line(id_) for id_ in ids]
     more = len(every) - _MOST_NAMED
     return ", ".join(every[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
-
-
-async def _call(function: Callable[..., T], *values: Any) -> T:
-    return function(*values)

@@ -176,10 +176,9 @@ class Pipeline:
                 lambda: self.stop_reason is not None,
             )
         self._opened = AsyncExitStack()  # closes the steps, the last opened first
-        self.hand = Hand(request, journal, run_file, lookup, runner, self._stopping)
+        self.hand = Hand(request, journal, run_file, runner, self._stopping)
         self._stalls = Stalls(request.stall, runner, request.watcher)
         runner.watched = self._stalls.watched
-        guards.append(self.hand)
 
     @property
     def stop_reason(self) -> Exception | None:
@@ -199,11 +198,8 @@ class Pipeline:
 
     async def execute(self) -> None:
         self._stopping.loop = asyncio.get_running_loop()
-        self.hand.begin()
-        try:
+        async with self.hand.listening():
             await self._execute_all()
-        finally:
-            await asyncio.to_thread(self.hand.end)
 
     async def _execute_all(self) -> None:
         taking = self._taking

@@ -19,7 +19,6 @@ from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
 from limpet.run.budget import Ledger
 from limpet.run.evaluation_result import EvaluationResult
-from limpet.run.executing.control_socket import ControlSocket
 from limpet.run.executing.pipeline import LiveAnswers, Pipeline
 from limpet.run.executing.session_log import (
     begin_session,
@@ -74,7 +73,6 @@ class EvaluationSession:
         self._taking: Taking | None = None
         self._live: LiveAnswers | None = None
         self._ledger: Ledger | None = None
-        self._socket: ControlSocket | None = None
 
     # ---- before ---------------------------------------------------------------------------------
 
@@ -117,8 +115,6 @@ class EvaluationSession:
             mark=mark,
         )
         self._run_file = run_file
-        if self._pipeline is not None and self._temporary is None:
-            self._socket = ControlSocket(layout.home, self._pipeline.hand.obey)
         if self._taking is not None:
             with RunReader(layout.home, self._columns) as reader:
                 self._taking.add_earlier(reader.items(whole=False))
@@ -275,6 +271,8 @@ class EvaluationSession:
         self._record_end(self._lookup, numbers, pending, reader)
         if self._run_file is not None:
             self._run_file.change_session(did_all=reason is None)
+            if reason is None:
+                self._run_file.paused = ""  # nothing is left to go on with
             self._record_taken(self._run_file)
         self._is_done &= failure is None
         summary = results.summary(numbers, reason, reader)
@@ -363,8 +361,6 @@ class EvaluationSession:
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
-        if self._socket is not None:
-            self._socket.close()
         if self._live is not None:
             self._live.close()
         if self._ledger is not None:
@@ -380,7 +376,5 @@ class EvaluationSession:
         finally:
             if self._pipeline is not None:
                 self._pipeline.hand.close()
-            if self._socket is not None:
-                self._socket.wait()
             if self._temporary is not None:
                 self._temporary.cleanup()

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from limpet.engines.step_engines import StepEngine
-from limpet.errors import LimpetError
+from limpet.errors import ItemSkippedError, LimpetError
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Finished
 from limpet.executors.inputs import InputSource
@@ -58,6 +58,7 @@ class StepRunner:
         spending: What the session spends.
         executors: The recorder and the executor of each step that has begun.
         paused_at: When it was told to start nothing; empty: it was not.
+        skipped: The items that it was told to leave out, by id.
         watched: Returns a step's function such that its calls are watched.
     """
 
@@ -98,6 +99,7 @@ class StepRunner:
         self._recorders: list[Recorder] = []
         self._engines: dict[str, StepEngine | None] = {}  # of the steps with a pace of their own
         self.paused_at = ""
+        self.skipped: set[str] = set()
         self.watched: Callable[[str, Any], Any] = lambda _, function: function
         self.executors: dict[str, tuple[Recorder, AsyncExecutor[Any, Any]]] = {}
         self._remembered_at = time.monotonic()
@@ -170,6 +172,7 @@ class StepRunner:
             options["concurrency"] = number if number == "auto" else min(most, number)
         executor = recorder.executor(self.watched(recorder.step.name, function), options)
         executor.quiet = True  # its messages name an index, which means nothing to users
+        executor.orders.refuse = functools.partial(self.refusal, recorder.step)
         self.executors[recorder.step.name] = recorder, executor
         if self.paused_at:
             executor.pause(_ORDERED)
@@ -181,26 +184,17 @@ class StepRunner:
         self, step: str, executor: AsyncExecutor[Any, Any], engine: StepEngine | None
     ) -> None:
         self._engines[step] = engine
+        fixed = f"{executor.orders.concurrency or executor.concurrency} at a time"
         pacer = executor.pacer
         if pacer is None:
-            self._tell_free_pace(step, executor, engine)
+            words = ", ".join(filter(None, (fixed, "" if engine is None else engine.words)))
+            self.journal.log_event("pace", step=step, words=words)
         else:
             endpoint = self._masking.ours.text(pacer.key)
             stop = _tell_pace(self.journal, step, endpoint, pacer, engine, self._remember)
             self._unsubscribe.append(stop)
-            self._tell_watcher(step, pacer, engine)
-
-    def _tell_free_pace(
-        self, step: str, executor: AsyncExecutor[Any, Any], engine: StepEngine | None
-    ) -> None:
-        """Tell the pace of a step without an endpoint."""
-        fixed = f"{executor.orders.concurrency or executor.concurrency} at a time"
-        words = ", ".join(filter(None, (fixed, "" if engine is None else engine.words)))
-        self.journal.log_event("pace", step=step, words=words)
-        self._tell_watcher(step, FixedPace(fixed), engine)
-
-    def _tell_watcher(self, step: str, pace: Any, engine: StepEngine | None) -> None:
         if self._watcher is not None:
+            pace: Any = pacer or FixedPace(fixed)
             if engine is not None and engine.words:
                 pace = PaceOnWorkers(pace, engine)
             self._watcher.paced(step, pace)
@@ -221,7 +215,14 @@ class StepRunner:
         for _, executor in self.executors.values():
             executor.resume(_ORDERED)
 
-    def change_pace(self, most: int | None, endpoint: str) -> str:
+    def refusal(self, step: Step, value: Any) -> ItemSkippedError | None:
+        """Return why an input of a step must not run; None: it may."""
+        if (id_ := step.cell_of(0, value).id) not in self.skipped:
+            return None
+        why = "left out by limpet ctl skip; the next session runs it"
+        return ItemSkippedError(f"item {id_!r}: {why}")
+
+    def change_pace(self, most: int | None, endpoint: str = "") -> str:
         """Hold another number of calls in flight to an endpoint, or find its limit again.
 
         Args:
@@ -235,20 +236,19 @@ class StepRunner:
         pacers = {mask(pacer.key): pacer for pacer in self.pacers}
         free = [step for step in self._engines if self.executors[step][1].pacer is None]
         names = [*pacers, *free]
-        if (endpoint not in names) if endpoint else (len(names) != 1):
-            what = f"{one_line(endpoint)}: no such endpoint" if endpoint else "pace: of which one?"
+        name = endpoint or (names[0] if len(names) == 1 else "")
+        if name not in names:
+            what = f"{one_line(name)}: no such endpoint" if name else "pace: of which one?"
             raise LimpetError(what, hint=f"--endpoint {' or '.join(names)}")
-        name = endpoint or names[0]
-        pacer, usual = pacers.get(name), self._options.get("max_concurrency", MAX_IN_FLIGHT)
+        pacer = pacers.get(name)
         for step, (_, executor) in self.executors.items():
-            if (step == name) if pacer is None else (executor.pacer is pacer):
-                engine = self._engines.get(step)
-                number = most or (_FREE_CONCURRENCY if pacer is None else usual)
-                cap = None if engine is None else engine.most
-                executor.set_concurrency(number if cap is None else min(cap, number))
-                if pacer is None:
-                    self._tell_free_pace(step, executor, engine)
+            if pacer is None and step == name:
+                executor.set_concurrency(most or _FREE_CONCURRENCY)
+                self._watch_pace(step, executor, self._engines[step])
+            elif pacer is not None and executor.pacer is pacer:
+                executor.set_concurrency(most or executor.max_concurrency)
         if pacer is not None:
+            usual = self._options.get("max_concurrency", MAX_IN_FLIGHT)
             pacer.change(most or usual, fixed=most is not None)
         return f"{name}: {'auto' if most is None else f'{most:,} at a time'}"
 

@@ -5,11 +5,11 @@ import { el, update } from "./dom.js";
 /** Return a function that gives orders, and shows what came of them. */
 export function ordersFor(run, source, again) {
   const said = { words: "", isBad: false };
-  const give = async (order, words = [], endpoint = "") => {
-    Object.assign(said, { words: `${order} …`, isBad: false });
+  const give = async (...order) => {
+    Object.assign(said, { words: `${order[0]} …`, isBad: false });
     show(said);
     try {
-      const { done } = await source.order({ run, order, words, endpoint });
+      const { done } = await source.order({ run, order });
       Object.assign(said, { words: done, isBad: false });
     } catch (error) {
       Object.assign(said, { words: error.message, isBad: true });
@@ -32,7 +32,7 @@ export function orderButtons(about, give) {
   if (!about.can_order) return said.words ? words : null;
   const pace = (event) => {
     event.preventDefault();
-    give("pace", [new FormData(event.currentTarget).get("pace").trim()]);
+    give("pace", new FormData(event.currentTarget).get("pace").trim());
   };
   return [
     el("form", { class: "row", "data-name": "orders", onsubmit: pace },

@@ -120,7 +120,7 @@ function inFlight(about, run, give) {
         el("td", {}, call.step), el("td", { class: "right" }, count(call.attempt)),
         el("td", { class: "right nowrap" }, seconds(call.age_s)),
         el("td", { class: "dim right nowrap" }, call.p99_s ? seconds(call.p99_s) : "–"), el("td", { class: "rest" }, about.can_order ? ["retry", "skip"].map((order) =>
-          el("button", { type: "button", class: "quiet", onclick: () => give(order, [call.id]) }, order)) : null))), { class: "plain fit" })];
+          el("button", { type: "button", class: "quiet", onclick: () => give(order, call.id) }, order)) : null))), { class: "plain fit" })];
 }
 
 function failures(about, run) {

@@ -235,13 +235,10 @@ def _plan_with(config: Configuration, prepared: Arguments, options: RunOptions) 
     """Return the plan with other options; None if it cannot be made."""
     if config.shares_run:  # it has started, and may have moved files
         return None
-    with suppress(LimpetError):
-        return _plan(config, prepared.with_options(options))
-    return None
+    return _possible_plan(config, prepared.with_options(options))
 
 
-def _rest(config: Configuration, prepared: Arguments) -> Plan | None:
-    """Return the plan of what a rehearsal left; None if it cannot be made."""
+def _possible_plan(config: Configuration, prepared: Arguments) -> Plan | None:
     with suppress(LimpetError):
         return _plan(config, prepared)
     return None
@@ -299,7 +296,7 @@ def _run(
             compared = module.compared_with(against, result.run or str(config.run))
             code = compared.code if code == DONE or compared.code == USAGE else code
             why = why if isinstance(view, TalkingView) else why or compared.why
-        rest = None if to_plan is None or code >= STOPPED else _rest(config, to_plan)
+        rest = None if to_plan is None or code >= STOPPED else _possible_plan(config, to_plan)
         if isinstance(view, EventView):
             if rest is not None:
                 view.say("rehearsed", **as_event(rest))

@@ -30,7 +30,7 @@ from limpet.pacing import Pacer
 from limpet.run.executing.steps import StepQueue
 from limpet.run.planning.forecast import Between, Limits
 from limpet.run.planning.plan import Forecast
-from limpet.run.planning.seen_cells import Missing, Seen, foreseen, learned_limits
+from limpet.run.planning.seen_cells import Missing, Seen, foreseen, learned_limits, read_seen
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import virtual_time
@@ -74,16 +74,20 @@ KINDS: list[type[p.Provider]] = [Rate, Cap, Tokens, Queue]
 class Calls:
     """What the calls of a step took."""
 
-    seconds: dict[int, float] = field(default_factory=dict)
-    tokens: dict[int, float] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
 
     @property
-    def cost(self) -> dict[int, float]:
-        return {number: tokens * PER_TOKEN for number, tokens in self.tokens.items()}
+    def cost(self) -> float:
+        return sum(self.tokens) * PER_TOKEN
 
     @property
     def seen(self) -> Seen:
-        return Seen("this run", len(self.tokens), self.seconds, self.tokens, self.cost)
+        facts = [
+            {"seconds": seconds, "usage": {"total_tokens": tokens, "cost": tokens * PER_TOKEN}}
+            for seconds, tokens in zip(self.seconds, self.tokens, strict=True)
+        ]
+        return read_seen("this run", facts, None)
 
 
 @dataclass(frozen=True)
@@ -119,8 +123,8 @@ def run(
         def step(calls: Calls, then: Any) -> AsyncExecutor[p.Item, Any]:
             def done(finished: Finished[p.Item, int]) -> Any:
                 assert finished.error is None, finished.error
-                calls.seconds[finished.input.index] = finished.details.execution_seconds
-                calls.tokens[finished.input.index] = finished.input.tokens
+                calls.seconds.append(finished.details.execution_seconds)
+                calls.tokens.append(finished.input.tokens)
                 return then(finished)
 
             return AsyncExecutor(
@@ -180,13 +184,11 @@ def outcome(number: int) -> Outcome:
     )
     assert forecast is not None
     answered, scored, seconds, _ = run(kind(number + 10_000, 1), rest, learned)
-    cost = sum(answered.cost.values()) + sum(scored.cost.values())
-    return Outcome(kind.name, sigma, seen, forecast, cost, seconds)
+    return Outcome(kind.name, sigma, seen, forecast, answered.cost + scored.cost, seconds)
 
 
-def _missing(name: str, calls: Calls, items: int, following: int, limits: Limits | None) -> Missing:
-    both = (items, items)
-    return Missing(name, "endpoint", calls.seen, both, both, (following, following), limits)
+def _missing(name: str, calls: Calls, items: int, following: int, limits: Limits) -> Missing:
+    return Missing(name, "endpoint", calls.seen, items, (items, items), following, limits)
 
 
 def covers(ends: Between | None, truth: float) -> bool:

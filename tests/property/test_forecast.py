@@ -5,7 +5,7 @@ import math
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from limpet.run.planning.forecast import Limits
+from limpet.run.planning.forecast import Amounts, Limits
 from limpet.run.planning.plan import Forecast
 from limpet.run.planning.seen_cells import Missing, Seen, foreseen, learned_limits, read_seen
 
@@ -29,8 +29,8 @@ PRICES = {"m": {"prompt": 1.0}}
 
 
 def missing(seen, cells, limits=None, fewest=None):
-    both = (cells if fewest is None else fewest, cells)
-    return Missing("workflow", "e", seen, both, both, (0, 0), limits or Limits(8))
+    calls = (cells if fewest is None else fewest, cells)
+    return Missing("workflow", "e", seen, cells, calls, 0, limits or Limits(8, 8))
 
 
 def assert_is_a_range(ends):
@@ -54,14 +54,13 @@ def test_hostile_records_give_a_range_or_nothing(facts, cells, prices):
 def test_whatever_is_remembered_of_an_endpoint_gives_a_time_or_nothing(learned, cells):
     seen = amounts([1.0, 2.0, 3.0, 2.0, 1.0])
     limits = learned_limits(learned, 100)
-    assert limits is None or 1 <= limits.most <= 100
-    if limits is not None:
-        assert_is_a_range(foreseen([missing(seen, cells, limits)], 600.0).seconds)
+    assert 1 <= limits.least <= limits.most <= 100
+    assert_is_a_range(foreseen([missing(seen, cells, limits)], 600.0).seconds)
 
 
 def amounts(values):
-    by_id = dict(enumerate(values))
-    return Seen("this run", len(by_id), by_id, by_id, by_id)
+    known = Amounts(values)
+    return Seen("this run", len(values), {"seconds": known, "tokens": known, "cost": known})
 
 
 SOME = st.lists(st.floats(1e-3, 1e4), min_size=5, max_size=50)
@@ -95,6 +94,6 @@ def test_without_cells_the_words_say_so():
     forecast = foreseen([missing(Seen(), 7)])
     assert isinstance(forecast, Forecast)
     assert str(forecast) == (
-        "7 calls; tokens, cost and time unknown: too few cells like those of workflow"
+        "7 calls; tokens, cost and time unknown until 5 cells of workflow have run"
     )
     assert forecast.as_data()["from"] is None

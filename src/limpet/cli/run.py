@@ -236,8 +236,12 @@ def _plan_with(config: Configuration, prepared: Arguments, options: RunOptions) 
     """Return the plan with other options; None if it cannot be made."""
     if config.shares_run:  # it has started, and may have moved files
         return None
+    return _possible_plan(config, prepared.with_options(options))
+
+
+def _possible_plan(config: Configuration, prepared: Arguments) -> Plan | None:
     with suppress(LimpetError):
-        return _plan(config, prepared.with_options(options))
+        return _plan(config, prepared)
     return None
 
 
@@ -247,8 +251,7 @@ def _rest(
     """Return the plan of what a rehearsal or a budget left; None: neither, or it cannot be made."""
     is_capped = isinstance(result.stop_reason, BudgetReachedError)
     if is_capped if code >= STOPPED else prepared.rehearse is not None:
-        with suppress(LimpetError):
-            return _plan(config, replace(prepared, rehearse=None))
+        return _possible_plan(config, replace(prepared, rehearse=None))
     return None
 
 

@@ -38,7 +38,7 @@ from limpet.pacing.estimates import TELLING_S, Ceiling
 from limpet.pacing.known_limits import FIRST_WINDOW, LONG_WAIT_S, PAUSE_S, KnownLimits
 from limpet.pacing.limits import Limit
 from limpet.pacing.mirrors import Mirrors
-from limpet.pacing.traffic import MINUTE_S, OFTEN, LargeCalls, MeanUsage, Sent
+from limpet.pacing.traffic import MINUTE_S, OFTEN, LargeCalls, MeanUsage, Sent, Throughput
 
 CHECK_AGAIN_S = 1.0
 """Longest wait computed ahead: the ceilings rise meanwhile."""
@@ -71,7 +71,7 @@ class AdaptiveLimits(KnownLimits):
         mirrors: Copies of the provider's buckets, by name.
         usage: What a call uses.
         steady_latency_s: The latency without the final calls, where only slow ones remain.
-        steady_rate: Cost per second over the last minute in which calls were sent.
+        throughput: What the endpoint took while calls waited for it.
         timer_late_s: Delay of the timer that starts the next call.
     """
 
@@ -84,7 +84,7 @@ class AdaptiveLimits(KnownLimits):
         self.usage = MeanUsage()
         self.mirrors = Mirrors(self.usage.mean)
         self.steady_latency_s = 1.0
-        self.steady_rate = 0.0
+        self.throughput = Throughput()
         self.timer_late_s = 0.0
         self._sent_at = -math.inf
         self._answers, self._answered_at = 0, -math.inf
@@ -166,8 +166,6 @@ class AdaptiveLimits(KnownLimits):
         self._sent_at = now - min(self.timer_late_s, CATCH_UP_S)
         self.timer_late_s = 0.0
         self.steady_latency_s = self.latency_s
-        if self._traffic.since <= now - MINUTE_S:
-            self.steady_rate = self._traffic.minute_cost / MINUTE_S
         self.mean_cost += (cost - self.mean_cost) / min(100, len(self._traffic))
         return sent
 

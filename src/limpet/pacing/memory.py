@@ -48,7 +48,7 @@ def save_memory(limits: AdaptiveLimits) -> dict[str, Any]:
         "latency_s": limits.steady_latency_s,
         "mean_cost": limits.mean_cost,
         "chance": limits.chance.share,
-        "steady_rate": limits.steady_rate,
+        "steady_rate": limits.throughput.rate,
         "window": limits.rounds.steady_window,
         "found": limits.rounds.found,
         "idle_s": limits.rounds.idle_s,
@@ -63,7 +63,7 @@ def restore_memory(limits: AdaptiveLimits, learned: Mapping[str, Any]) -> None:
     now = limits.clock()
     limits.latency_s = limits.steady_latency_s = _within(learned, "latency_s", 1e-3, 3600.0)
     limits.mean_cost = _within(learned, "mean_cost", 1e-3, 1e9)
-    limits.steady_rate = number(learned.get("steady_rate")) or 0.0
+    limits.throughput.remembered = number(learned.get("steady_rate")) or 0.0
     for name, ceiling in _ceilings(limits).items():
         top = number(learned.get(name))
         # Less than one call in ten minutes is not a plausible ceiling.

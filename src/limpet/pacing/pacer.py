@@ -317,6 +317,7 @@ class Pacer:
     ) -> Ticket:
         self._counts["sent"] += 1
         sent = limits.send(cost, costs, object() if owner is None else owner)
+        limits.throughput.add(sent, waited=bool(self._waiters))  # it is the first of them
         self._keep_beating()
         return Ticket(self, limits, sent)
 
@@ -331,8 +332,8 @@ class Pacer:
             wait = limits.wait_s(first.cost, first.costs)
             if wait != 0:
                 break
-            self._waiters.popleft()
             first.future.set_result(self._issue(limits, first.cost, first.costs, first.owner))
+            self._waiters.popleft()
         self._set_timer(wait)
 
     def _grant_when_due(self, due: float) -> None:
@@ -416,6 +417,7 @@ class Pacer:
         self._counts["refused"] += 1
         wait = min(number(retry_after) or 0.0, LONGEST_WAIT_S)
         limits = [*known, *self._read(headers)]
+        self._bound().throughput.cost -= sent.cost
         waits_alone = self._bound().refused(sent, wait, limits, at_once=at_once)
         self._after("refused")
         return waits_alone

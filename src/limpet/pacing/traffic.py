@@ -9,6 +9,8 @@ from limpet.pacing.limits import number
 from limpet.pacing.mirrors import Prediction
 
 MINUTE_S = 60.0
+MEASURED_S = 15.0
+"""Seconds in which calls waited that tell what an endpoint takes."""
 
 
 class Sent:
@@ -114,6 +116,33 @@ class Traffic:
         """Return the requests per second over the last minute, or since the first."""
         self.forget_old(now)
         return len(self._minute) / max(1.0, now - self._minute[0].at) if self._minute else 0.0
+
+
+class Throughput:
+    """What an endpoint took while calls waited for it, whatever limits it.
+
+    Attributes:
+        cost: What it took.
+        seconds: How long calls waited for it.
+    """
+
+    def __init__(self) -> None:
+        self.remembered = self.cost = self.seconds = 0.0
+        self._sent_at = math.inf
+
+    def add(self, sent: Sent, *, waited: bool) -> None:
+        """Record a request, and whether it waited for its permit."""
+        if waited and self._sent_at < sent.at:
+            self.seconds += min(sent.at - self._sent_at, MINUTE_S)
+        self.cost += sent.cost * waited
+        self._sent_at = sent.at
+
+    @property
+    def rate(self) -> float:
+        """Cost per second; what an earlier run remembered first; 0: unknown."""
+        weight = MINUTE_S if self.remembered else 0.0
+        seconds = weight + self.seconds
+        return (weight * self.remembered + self.cost) / seconds if seconds >= MEASURED_S else 0.0
 
 
 # ---- Is this call larger than others? -----------------------------------------------------------

@@ -332,6 +332,7 @@ def _tell_pace(
             step=step,
             endpoint=endpoint,
             calls_per_s=round(state.calls_per_s, 3),
+            steady_rate=round(pacer.memory.get("steady_rate", 0.0), 3),
             limit=state.limit,
             in_flight=state.in_flight,
             refused=state.refused,

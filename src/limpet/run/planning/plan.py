@@ -1,12 +1,11 @@
 """What will a run do, and why, before anything is spent?"""
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any, Literal
 
-from limpet.run.planning.forecast import Between
+from limpet.run.planning.forecast import FEWEST, Between
 from limpet.shapes import Difference, Scale
 from limpet.text import money, table_html
 
@@ -46,8 +45,8 @@ class Effort:
 class Forecast:
     """What the missing cells will take, as ranges.
 
-    If the missing cells are like those seen, a range of tokens or money holds the truth in 90% of
-    cases, one of time in 80%, as measured by `benchmarks/forecast.py`.
+    If the missing cells are like those seen, a range holds the truth in about 90% of cases, as
+    measured by `benchmarks/forecast.py`.
 
     Kept cells take nothing, and of a score that lacks votes only these count. Cells that fail are
     not foreseen. Print it to read it.
@@ -69,67 +68,48 @@ class Forecast:
     unseen: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        calls = span(self.calls, lambda number: f"{number:,.0f}", " calls")
-        if calls == "1 calls":
-            calls = "1 call"
+        calls = f"{_span(self.calls, '{:,.0f}'.format)} call{'s' * (self.calls.high != 1)}"
         if not self.source:
             steps = " and ".join(self.unseen)
-            return f"{calls}; tokens, cost and time unknown: too few cells like those of {steps}"
-        words = [calls, *([_tokens(self.tokens)] if self.tokens else [])]
-        unknown = [] if self.cost or not self.tokens else ["cost"]
-        if self.cost:
-            words.append(f"${span(self.cost, money)}")
-        elif not self.tokens:
-            unknown.append("tokens and cost")
-        if self.seconds:
-            words.append(_time(self.seconds))
-        else:
-            unknown.append("time")
-        missing = f"; {' and '.join(unknown)} unknown" if unknown else ""
-        return f"about {', '.join(words)} (from {self.source}){missing}"
+            return (
+                f"{calls}; tokens, cost and time unknown until {FEWEST} cells of {steps} have run"
+            )
+        known = {
+            "tokens": self.tokens and _scaled(self.tokens, _TOKENS),
+            "cost": self.cost and f"${_span(self.cost, money)}",
+            "time": self.seconds and _scaled(self.seconds, _TIMES),
+        }
+        words = ", ".join([calls, *filter(None, known.values())])
+        unknown = " and ".join(name for name, value in known.items() if not value)
+        text = f"about {words} (from {self.source})"
+        return f"{text}; {unknown} unknown" if unknown else text
 
     def as_data(self) -> dict[str, Any]:
         """Return it as plain data: the ends of the ranges, and from what."""
-        data = {name: value for name, value in asdict(self).items() if name != "source"}
-        return {**data, "from": self.source or None}
+        data = asdict(self)
+        return {**data, "from": data.pop("source") or None}
 
 
-def span(ends: Between, shown: Callable[[float], str], unit: str = "") -> str:
+_TOKENS = {"M tokens": 1e6, "k tokens": 1e3, " tokens": 1.0}
+_TIMES = {" days": 86_400.0, " h": 3_600.0, " min": 60.0, " s": 1.0}
+
+
+def _scaled(ends: Between, units: Mapping[str, float]) -> str:
+    """Return a range in the largest unit of which there are two, with two digits or more."""
+    fitting = (unit for unit, size in units.items() if ends.high >= 2 * size)
+    unit = next(fitting, [*units][-1])
+
+    def shown(number: float) -> str:
+        amount = round(number / units[unit], 3)
+        return f"{amount:,.0f}" if amount >= 10 else f"{amount:.2g}"  # noqa: PLR2004 - two digits
+
+    return f"{_span(ends, shown)}{unit}"
+
+
+def _span(ends: Between, shown: Callable[[float], str]) -> str:
     """Return a range; one number if its ends look the same."""
     low, high = shown(ends.low), shown(ends.high)
-    return f"{low}{unit}" if low == high else f"{low}–{high}{unit}"
-
-
-def _tokens(ends: Between) -> str:
-    if ends.high >= 1e6:  # noqa: PLR2004 - a million
-        return span(ends, lambda number: _short(number / 1e6), "M tokens")
-    if ends.high >= 1e4:  # noqa: PLR2004 - so many that their last digits do not count
-        return span(ends, lambda number: _short(number / 1e3), "k tokens")
-    return span(ends, lambda number: f"{number:,.0f}", " tokens")
-
-
-_UNITS_S = {" days": 172_800.0, " h": 7_200.0, " min": 120.0, " s": 0.0}
-_SECONDS = {" days": 86_400.0, " h": 3_600.0, " min": 60.0, " s": 1.0}
-
-
-def _time(ends: Between) -> str:
-    (low, low_unit), (high, unit) = map(_in_unit, (ends.low, ends.high))
-    if low_unit != unit and ends.low < ends.high / 10:
-        return f"{low}{low_unit}–{high}{unit}"
-    return span(ends, lambda number: _short(number / _SECONDS[unit]), unit)
-
-
-def _in_unit(seconds: float) -> tuple[str, str]:
-    unit = next((unit for unit, least in _UNITS_S.items() if seconds >= least), " s")
-    return _short(seconds / _SECONDS[unit]), unit
-
-
-def _short(number: float) -> str:
-    """Return a number with two digits, or all before the point."""
-    if not number or number >= 10:  # noqa: PLR2004 - two digits
-        return f"{number:,.0f}"
-    digits = min(max(1, 1 - math.floor(math.log10(number))), 3)
-    return f"{number:.{digits}f}"
+    return low if low == high else f"{low}–{high}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from limpet.run.planning.items_file import items_digest
 from limpet.run.planning.lookup import Lookup
 from limpet.run.planning.plan import EarlierRedo, Plan, StepPlan
 from limpet.run.planning.redo import begin_redo, cancel_redos
-from limpet.run.planning.seen_cells import forecast
+from limpet.run.planning.seen_cells import SeenCells, forecast
 from limpet.run.planning.versions import StepIdentities
 from limpet.run.planning.why import Why, why_now
 from limpet.run.request import Request, secrets_of
@@ -167,8 +167,8 @@ class Planner:
         request, layout, fingerprint_of = self._request, self._layout, self.identities.fingerprint
         known = _last_numbers(layout).values()
         gaps = planned_gaps(request.prices, self.steps.values(), known)
-        found = forecast(plan, request, layout, run_file, columns, fingerprint_of, answers)
-        return replace(plan, prices=gaps, forecast=found)
+        seen = SeenCells(request, layout, run_file, columns, fingerprint_of, answers)
+        return replace(plan, prices=gaps, forecast=forecast(plan, seen))
 
     def _explainer(self, run_file: RunFile) -> Explainer:
         return Explainer(self.identities, self._layout, run_file, self.clean, self.project)

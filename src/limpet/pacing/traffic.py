@@ -122,6 +122,7 @@ class Throughput:
     """What an endpoint took while calls waited for it, whatever limits it.
 
     Attributes:
+        remembered: The rate of an earlier run, which counts as a minute of this one; 0: unknown.
         cost: What it took.
         seconds: How long calls waited for it.
     """
@@ -139,7 +140,7 @@ class Throughput:
 
     @property
     def rate(self) -> float:
-        """Cost per second; what an earlier run remembered first; 0: unknown."""
+        """Cost per second; 0: unknown."""
         weight = MINUTE_S if self.remembered else 0.0
         seconds = weight + self.seconds
         return (weight * self.remembered + self.cost) / seconds if seconds >= MEASURED_S else 0.0

@@ -387,3 +387,35 @@ async def test_one_pacer_per_key_and_their_memory_together():
 def test_bad_arguments():
     with pytest.raises(ValueError, match="max_in_flight=0"):
         Pacer(max_in_flight=0)
+
+
+async def _ten_at_a_time(pacer, calls):
+    async def ask():
+        ticket = await pacer.acquire()
+        await asyncio.sleep(1)
+        ticket.ok()
+
+    await asyncio.gather(*(ask() for _ in range(calls)))
+
+
+@in_virtual_time
+async def test_how_fast_an_endpoint_is_was_measured_while_calls_waited():
+    pacer = Pacer(max_in_flight=10)
+    await _ten_at_a_time(pacer, 100)
+    assert pacer.memory["steady_rate"] == 0  # 10 s tell little
+    await _ten_at_a_time(pacer, 300)
+    assert pacer.memory["steady_rate"] == pytest.approx(10, rel=0.1)
+    for _ in range(20):  # nobody waits: it could do more
+        await asyncio.sleep(30)
+        await _ten_at_a_time(pacer, 1)
+    assert pacer.memory["steady_rate"] == pytest.approx(10, rel=0.1)
+
+
+@in_virtual_time
+async def test_how_fast_an_endpoint_was_before_counts_as_a_minute():
+    pacer = Pacer(max_in_flight=10)
+    pacer.memory = {"version": 1, "steady_rate": 20.0}
+    await _ten_at_a_time(pacer, 30)
+    assert pacer.memory["steady_rate"] == pytest.approx(20, rel=0.05)
+    await _ten_at_a_time(pacer, 570)
+    assert pacer.memory["steady_rate"] == pytest.approx(15, rel=0.05)

@@ -70,14 +70,12 @@ class Forecast:
     def __str__(self) -> str:
         calls = f"{_span(self.calls, '{:,.0f}'.format)} call{'s' * (self.calls.high != 1)}"
         if not self.source:
-            steps = " and ".join(self.unseen)
-            return (
-                f"{calls}; tokens, cost and time unknown until {FEWEST} cells of {steps} have run"
-            )
+            cells = f"{FEWEST} cells of {' and '.join(self.unseen)}"
+            return f"{calls}; tokens, cost and time unknown until {cells} have run"
         known = {
-            "tokens": self.tokens and _scaled(self.tokens, _TOKENS),
-            "cost": self.cost and f"${_span(self.cost, money)}",
-            "time": self.seconds and _scaled(self.seconds, _TIMES),
+            "tokens": _scaled(self.tokens, _TOKENS) if self.tokens else "",
+            "cost": f"${_span(self.cost, money)}" if self.cost else "",
+            "time": _scaled(self.seconds, _TIMES) if self.seconds else "",
         }
         words = ", ".join([calls, *filter(None, known.values())])
         unknown = " and ".join(name for name, value in known.items() if not value)
@@ -87,7 +85,7 @@ class Forecast:
     def as_data(self) -> dict[str, Any]:
         """Return it as plain data: the ends of the ranges, and from what."""
         data = asdict(self)
-        return {**data, "from": data.pop("source") or None}
+        return data | {"from": data.pop("source") or None}
 
 
 _TOKENS = {"M tokens": 1e6, "k tokens": 1e3, " tokens": 1.0}

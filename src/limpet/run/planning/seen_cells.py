@@ -60,7 +60,7 @@ class Seen(NamedTuple):
 
 def read_seen(where: str, all_facts: Sequence[Mapping[str, Any]], prices: Prices | None) -> Seen:
     """Return what cells took, by the facts about them."""
-    values = defaultdict(list)
+    values: defaultdict[str, list[float]] = defaultdict(list)
     for facts in all_facts:
         usage, votes, attempts = facts.get("usage"), facts.get(MADE_OF), facts.get("attempts")
         counts = usage if isinstance(usage, Mapping) else {}
@@ -71,7 +71,7 @@ def read_seen(where: str, all_facts: Sequence[Mapping[str, Any]], prices: Prices
             ("cost", _cost(facts, counts, prices), calls),
             ("retries", attempts - 1 if type(attempts) is int else None, 1),
         ):
-            if type(value) in (int, float) and 0 <= value <= _MOST:
+            if isinstance(value, (int, float)) and 0 <= value <= _MOST:
                 values[name].append(value / calls_each)
     known = {name: Amounts(some) for name, some in values.items() if len(some) >= FEWEST}
     return Seen(where, len(all_facts), known)
@@ -132,7 +132,7 @@ class SeenCells:
     @cached_property
     def _beside(self) -> list[tuple[Path, RunFile]]:
         home, found = self.layout.single or self.layout.home, []
-        for path in islice(runs_in(home.parent), _MOST_RUNS) if self.request.run else ():
+        for path in islice(runs_in(home.parent), _MOST_RUNS if self.request.run else 0):
             with suppress(JournalError, OSError):
                 if path.resolve() != home.resolve():
                     found.append((path, RunFile.load(layout_at(path), lambda _: None)))
@@ -219,7 +219,7 @@ class Missing(NamedTuple):
 def forecast(plan: Plan, seen: SeenCells) -> Forecast | None:
     """Return what the missing cells of a plan will take; None: there are none."""
     request, missing = seen.request, []
-    steps = [request.workflow, *request.evaluators]
+    steps: list[Any] = [request.workflow, *request.evaluators]
     for step_plan, step in zip((plan.workflow, *plan.evaluators), steps, strict=True):
         name, cells = step_plan.name, step_plan.calls
         if cells and step_plan.asks != 0:

@@ -130,7 +130,7 @@ class BudgetReachedError(LimpetError):
 
     Attributes:
         kind: What is used up: "cost", "tokens", "calls" or "time".
-        limit: How much of it the run may spend: dollars, or seconds.
+        limit: How much of it the run may spend, or has spent if that is more: dollars, or seconds.
     """
 
     kind: str = ""

@@ -4,6 +4,7 @@ Secrets are masked: the text may end up in a CI log or a shell history.
 """
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,14 @@ def command_to_resume(budget: str = "") -> str:
 
     The run records what to run again: the flags would repeat what is already done.
     """
-    return _shown_command([*without_redo(sys.argv[1:]), *(["--budget", budget] if budget else [])])
+    arguments = without_redo(sys.argv[1:])
+    if budget:
+        kind = re.compile(re.escape(budget.partition("=")[0]) + "=[^,]*")
+        for at in reversed(range(len(arguments) - 1)):  # the one that it replaces
+            if arguments[at] == "--budget" and kind.fullmatch(arguments[at + 1]):
+                del arguments[at : at + 2]
+        arguments += ["--budget", budget]
+    return _shown_command(arguments)
 
 
 def command_for_more() -> str:

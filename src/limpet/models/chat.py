@@ -4,7 +4,6 @@ import functools
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from limpet.errors import InvalidReplyError, LimpetError
@@ -39,23 +38,25 @@ class Response(NamedTuple):
 
 
 class ChatModel(Model):
-    """A chat completions model. A subclass defines `_send` and sets `_reading`.
+    """A chat completions model. A subclass defines `_body` and `_send`, and sets `_reading`.
 
     Attributes:
         form: How a reply that fits a schema is requested: "auto", "schema", "tool" or "text".
         requested_name: The model's name in requests.
-        constant: What every request has.
     """
 
     form: str = AUTO
     reserves = True
     requested_name: str
-    constant: Mapping[str, Any] = MappingProxyType({})
     _reading: Reading
     _checked: Schema | None = None
 
     @abstractmethod
-    async def _send(self, request: dict[str, Any]) -> Response:
+    def _body(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the whole body of a request."""
+
+    @abstractmethod
+    async def _send(self, body: dict[str, Any]) -> Response:
         """Make one request; an HTTP 400 raises `BadRequestError`."""
 
     async def ask(
@@ -88,9 +89,10 @@ class ChatModel(Model):
     async def _ask(
         self, request: dict[str, Any], schema: Schema | None, form: str | None = None
     ) -> Reply:
-        most_of = functools.partial(most_usage, self.requested_name, {**self.constant, **request})
+        body = self._body(request)
+        most_of = functools.partial(most_usage, self.requested_name, body)
         async with endpoint(self.endpoint), reserving(most_of):
-            response = await self._send(request)
+            response = await self._send(body)
             if form is not None and self.form == AUTO:
                 _working_form.setdefault(self.endpoint, form)
             try:

@@ -79,17 +79,20 @@ class ClientModel(ChatModel):
         """The client's key."""
         return self._secrets.declared
 
-    async def _send(self, request: dict[str, Any]) -> Response:
+    def _body(self, request: dict[str, Any]) -> dict[str, Any]:
+        return {"model": self._model, **request}
+
+    async def _send(self, body: dict[str, Any]) -> Response:
         try:
-            response = self._create(model=self._model, **request)
+            response = self._create(**body)
             response = await response if is_awaitable(response) else _NOT_ASYNC
         except Exception as error:
             status = signals.status_of(error)
             if status not in _OWN_STATUSES:
                 raise  # with its status and headers, which the pacer reads
-            said, body = self._secrets.show(text_of(error)), getattr(error, "body", None)
-            body = {"error": body} if isinstance(body, dict) and "error" not in body else body
-            raise refusal(self._where, status, {}, body, said, _HINT) from error
+            said, told = self._secrets.show(text_of(error)), getattr(error, "body", None)
+            told = {"error": told} if isinstance(told, dict) and "error" not in told else told
+            raise refusal(self._where, status, {}, told, said, _HINT) from error
         if response is _NOT_ASYNC:
             raise SetupError(
                 f"{self._where}: the client is not asynchronous",

@@ -203,7 +203,7 @@ class OpenAIModel(ChatModel):
         self._server = server
         self._described = {"address": server.shown_address, "model": model, **counted}
         self._digests = {part: digest(value) for part, value in self._described.items()}
-        self.constant = {"model": model, **counted["params"]}
+        self._constant = {"model": model, **counted["params"]}
         self._stream = stream
         self._url = server.url(_CHAT)
         self._reading = server.reading
@@ -229,7 +229,7 @@ class OpenAIModel(ChatModel):
     @property
     def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
         """The key, the values of its headers, and the credentials in its address and parameters."""
-        return [*self._server.secrets, *secrets_under_names(self.constant)]
+        return [*self._server.secrets, *secrets_under_names(self._constant)]
 
     async def open(self) -> None:
         """Read the key, and check that the server accepts connections.
@@ -248,7 +248,7 @@ class OpenAIModel(ChatModel):
         self, messages: Sequence[Message], *, schema: Schema | None = None, **params: Any
     ) -> Reply:
         if self.form == _DECISION:
-            request = {**self.constant, **params}
+            request = {**self._constant, **params}
             return await decide(self._server, self.endpoint, request, messages, schema)
         return await super().ask(messages, schema=schema, **params)
 
@@ -260,11 +260,14 @@ class OpenAIModel(ChatModel):
             SetupError: No call can succeed: the key is refused, the model does not exist.
             RateLimitError: The provider refused the call; any error with its status means the same.
         """
-        return await embedded(self._server, self.endpoint, self.constant, texts)
+        return await embedded(self._server, self.endpoint, self._constant, texts)
 
-    async def _send(self, request: dict[str, Any]) -> Response:
-        body = {**self.constant, **request}
+    def _body(self, request: dict[str, Any]) -> dict[str, Any]:
+        body = {**self._constant, **request}
+        return {**_STREAMED, **body, "stream": True} if self._stream else body
+
+    async def _send(self, body: dict[str, Any]) -> Response:
         if not self._stream:
             return await self._server.post(self._url, body)
         read = functools.partial(read_stream, self._server, asyncio.get_running_loop().time())
-        return await self._server.post(self._url, {**_STREAMED, **body, "stream": True}, read)
+        return await self._server.post(self._url, body, read)

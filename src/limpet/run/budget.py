@@ -20,6 +20,7 @@ from limpet.text import count, did_you_mean, money
 
 UNITS = {"cost": 10**9, "tokens": 1, "calls": 1, "time": 10**9}
 """What a dollar, a token, a call and a second are in a ledger: sums of floats drift."""
+_MOST = 1e15
 _ALLOWED = "must map what to limit to how much: {'cost': 20, 'tokens': '5M', 'time': '2h'}"
 
 Amounts = Mapping[str, int]
@@ -48,14 +49,19 @@ def _limit(kind: Any, amount: Any) -> float:
     number = as_amount(as_seconds(amount) if kind == "time" else amount)
     if isinstance(number, str):
         raise wrong_value(name, f"must be a number above 0, like {units}", amount)
-    return positive_number(**{name: number})
+    number = positive_number(**{name: number})
+    if number > _MOST:
+        raise wrong_value(name, f"must be at most {_MOST:.0e}", amount)
+    if kind in ("calls", "tokens") and number % 1:
+        raise wrong_value(name, "must be a whole number", amount)
+    return number
 
 
 def _words(kind: str, amount: int) -> str:
-    """Return an amount in words: `$20`, `5,000 calls`, `120 min`."""
+    """Return an amount in words: `$20`, `5,000 calls`, `90 s`, `120 min`."""
     number = amount / UNITS[kind]
     if kind == "time":
-        return f"{number / 60:,.3g} min"
+        return f"{number:,.3g} s" if number < 120 else f"{number / 60:,.3g} min"  # noqa: PLR2004 - two minutes
     return f"${money(number)}" if kind == "cost" else count(number, kind.removesuffix("s"))
 
 

@@ -242,6 +242,23 @@ async def test_what_a_call_counts_by_how_it_ended(tmp_path, error, spent, about)
     assert not +calls.ledger.reserved
 
 
+@pytest.mark.parametrize(
+    ("told", "spent"),
+    [
+        ({"prompt_tokens": 5, "models": {"m": {"prompt_tokens": 5}}}, 2),
+        ({"total_tokens": 5, "models": {"m": {"total_tokens": 5}}}, 2),
+        ({"prompt_tokens": 10**6, "completion_tokens": 10**6, "cost": 3.0}, 3),
+    ],
+)
+@in_virtual_time
+async def test_a_reply_that_reports_half_its_tokens_counts_what_was_reserved(tmp_path, told, spent):
+    calls = Calls(tmp_path, {"cost": 100.0})
+    async with Call(calls.step, {"cost": 2 * NANO, "tokens": 10}) as call:
+        call.told = told
+    assert calls.ledger.spent["cost"] == spent * NANO
+    assert calls.ledger.about["cost"] == (2 * NANO if spent == 2 else 0)
+
+
 def test_a_call_that_was_never_sent_costs_nothing():
     class ClientConnectorError(Exception):
         pass
@@ -448,6 +465,7 @@ def test_amounts_may_have_units():
     [
         {}, 20, "cost=20", {"cost": 0}, {"cost": -1}, {"costs": 1}, {"cost": "20$"}, {"time": "5d"},
         {"calls": float("nan")}, {"tokens": float("inf")}, {"cost": True}, {"cost": None}, {3: 4},
+        {"cost": 1e300}, {"calls": 1.5}, {"tokens": 0.5},
     ],
 )  # fmt: skip
 def test_what_is_no_budget_is_refused_before_anything_is_spent(wrong, tmp_path):

@@ -183,11 +183,13 @@ class Spending:
         if known is not None and used is None:
             self._end(without_price(known.models or ()))
         is_cut_off = error is not None and not issubclass(type(error), Exception)
+        # A reply that reports half its tokens says little of what it cost.
+        is_half = call.most is not None and known is not None and not _is_whole(known)
         if error is None or used is not None:
             call.step.learn(used)
         if used is None and error is not None and is_unpaid(error):
             self._settle(call, {"calls": 1})
-        elif used is None or is_cut_off:  # more may have been used than was reported
+        elif used is None or is_cut_off or is_half:  # more may have been used than was reported
             self._settle(call, Counter(call.reserved) | Counter(used or {}), about=True)
         else:
             self._settle(call, used)
@@ -251,13 +253,17 @@ class Spending:
         what = "the budget is used up" if left <= 0 else "the next call may exceed the budget"
         words = f"{what}: {budget_facts({kind: limit}, self._ledger)['words']}"
         error = BudgetReachedError(words, hint="run again with a larger budget to go on")
-        error.kind, error.limit = kind, limit / UNITS[kind]
+        error.kind, error.limit = kind, max(limit, limit - left) / UNITS[kind]
         self._end(error)
 
     def _end(self, error: LimpetError) -> None:
         if self.limits and not self._is_over:  # without a budget, a full disk may pass
             self._is_over = True
             self._stop(error)
+
+
+def _is_whole(usage: Usage) -> bool:
+    return usage.cost is not None or bool(usage.prompt_tokens and usage.completion_tokens)
 
 
 # ---- What does one call spend? ------------------------------------------------------------------

@@ -28,8 +28,10 @@ class Server:
     async def answer(self, request):
         asked = await request.json()
         assert asked["max_tokens"] == MOST
-        prompt = len(json.dumps(asked["messages"])) // 4
-        completion = self.random.choice([1, 5, MOST])
+        is_stream = asked.get("stream")
+        # A tokenizer for which each byte of the request is a token is the worst there is.
+        prompt = len(await request.read()) if is_stream else len(json.dumps(asked["messages"])) // 4
+        completion = MOST if is_stream else self.random.choice([1, 5, MOST])
         self.calls += 1
         self.tokens += prompt + completion
         self.cost += (prompt * PRICE["prompt"] + completion * PRICE["completion"]) / 1e6
@@ -37,6 +39,12 @@ class Server:
         usage = {"prompt_tokens": prompt, "completion_tokens": completion}
         message = {"role": "assistant", "content": "x"}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        if is_stream:
+            chunk = {"choices": [{**choice, "delta": message}], "model": "m", "usage": usage}
+            return web.Response(
+                text=f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n",
+                content_type="text/event-stream",
+            )
         return web.json_response({"choices": [choice], "model": "m", "usage": usage})
 
 
@@ -92,6 +100,16 @@ def test_with_max_tokens_the_cap_is_hard_and_the_command_to_go_on_finishes(
     assert again.returncode == 0, again.stderr
     assert server.calls == 1500
     assert spent(tmp_path)["cost"] == pytest.approx(server.cost)
+
+
+def test_of_a_stream_each_byte_of_the_request_is_reserved(command, server, tmp_path):
+    options = ("--set", "models.m.stream=true", "--set", "pace=1")
+    limpet(command, tmp_path, *options, "--budget", "calls=1")
+    cap = 5 * server.cost - 0.01  # the next questions are as long
+    done = limpet(command, tmp_path, *options, "--budget", f"cost={cap}")
+    assert done.returncode == 3, done.stderr
+    assert server.calls == 4
+    assert server.cost <= cap
 
 
 def test_of_calls_a_budget_is_exact(command, server, tmp_path):

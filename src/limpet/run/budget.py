@@ -1,12 +1,12 @@
 """How much may a run spend, and what has it spent so far, in all its sessions?"""
 
 import asyncio
-import json
 import os
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,7 @@ class Ledger:
         self._number += 1
         numbers = {"spent": self.spent, "about": self.about, "reserved": self.reserved}
         facts = {"bound": self._bound, "number": self._number, "boot": self._boot}
-        content = json.dumps(numbers | facts).encode()  # not orjson: numbers of any size
+        content = dumps(numbers | facts).encode()  # not orjson: numbers of any size
         line = b"%08x %s" % (zlib.crc32(content), content)
         with _telling():
             os.pwrite(self._file, line.ljust(_SLOT - 1) + b"\n", self._number % 2 * _SLOT)
@@ -173,7 +173,7 @@ def _slot(line: bytes) -> dict[str, Any]:
     checksum, _, content = line.rstrip().partition(b" ")
     with suppress(ValueError):
         if int(checksum, 16) == zlib.crc32(content):
-            return dict(json.loads(content))
+            return dict(loads(content))
     return {}
 
 

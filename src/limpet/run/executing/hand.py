@@ -7,13 +7,13 @@ session has ended and everything is on disk. Without a socket the run goes on.
 """
 
 import asyncio
-import json
 import logging
 import os
 import re
 import socket
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, closing, suppress
+from json import dumps, loads
 from typing import Any
 
 from limpet.engines.tracebacks import logging_failure
@@ -215,7 +215,7 @@ class Hand:
 
 def _words_in(line: bytes) -> list[str]:
     try:
-        words = json.loads(line)
+        words = loads(line)
     except RecursionError as error:
         raise ValueError("an order is not so deep") from error
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
@@ -224,7 +224,7 @@ def _words_in(line: bytes) -> list[str]:
 
 
 def _line(answer: _Answer) -> bytes:
-    return json.dumps(answer).encode() + b"\n"
+    return dumps(answer).encode() + b"\n"
 
 
 def _named(ids: Collection[str]) -> str:

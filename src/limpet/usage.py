@@ -435,6 +435,11 @@ def reserving(most_of: MostOf = lambda: None) -> AbstractAsyncContextManager[Any
     return nullcontext() if payer is None else payer(most_of)
 
 
+def reserves_each_call(step: Any) -> bool:
+    """Return whether each call of a workflow or evaluator reserves what it may use."""
+    return bool(getattr(step, "reserves", False))
+
+
 def model_names_of(step: Any) -> Collection[str] | None:
     """Return the names of the models that a workflow or evaluator asks; None: unknown."""
     names: Collection[str] | None = getattr(step, "model_names", None)

@@ -119,6 +119,16 @@ def test_of_calls_a_budget_is_exact(command, server, tmp_path):
     assert "37 calls of 37 calls" in done.stderr
 
 
+def test_what_a_budget_left_is_an_event(command, server, tmp_path):
+    done = limpet(command, tmp_path, "--budget", "tokens=1000", "--json")
+    assert done.returncode == 3
+    (left,) = [
+        event for event in map(json.loads, done.stdout.splitlines()) if event["event"] == "left"
+    ]
+    assert left["calls"] + server.calls == 1500
+    assert left["forecast"]["tokens"]["low"] > 0
+
+
 def test_time_ends_a_run_and_what_is_in_flight_is_kept(command, server, tmp_path):
     server.seconds = 0.5
     done = limpet(command, tmp_path, "--budget", "time=3s")

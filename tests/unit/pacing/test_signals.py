@@ -109,7 +109,7 @@ def test_the_cause_is_asked_when_the_exception_tells_nothing():
     assert classify(wrapped(wrapped(error(status=401)))).kind is PERMANENT
     assert classify(wrapped(error(name="PhoenixException"))).kind is PERMANENT
     retry = response(429, {"retry-after": "3"})
-    assert classify(wrapped(error(response=retry))) == Signal(RATE_LIMIT, 3)
+    assert classify(wrapped(error(response=retry))) == Signal(RATE_LIMIT, 3, unpaid=True)
 
 
 def test_a_wrapper_with_the_status_alone_has_the_wait_of_its_cause():
@@ -209,11 +209,13 @@ def test_headers_are_read_in_any_case_and_as_bytes(headers):
 
 def test_botocores_headers_are_read():
     metadata = {"HTTPStatusCode": 429, "HTTPHeaders": {"retry-after": "4"}}
-    assert classify(error(response={"ResponseMetadata": metadata})) == Signal(RATE_LIMIT, 4)
+    assert classify(error(response={"ResponseMetadata": metadata})) == Signal(
+        RATE_LIMIT, 4, unpaid=True
+    )
 
 
 def test_our_own_rate_limit_error_names_its_wait():
-    assert classify(limpet.RateLimitError(retry_after=2.5)) == Signal(RATE_LIMIT, 2.5)
+    assert classify(limpet.RateLimitError(retry_after=2.5)) == Signal(RATE_LIMIT, 2.5, unpaid=True)
 
 
 # ---- hostile shapes --------------------------------------------------------------------------
@@ -246,4 +248,4 @@ def test_an_exception_that_raises_when_it_is_read_is_transient():
     ids=["int", "str", "odd keys", "ten thousand"],
 )
 def test_odd_headers_name_no_wait(headers):
-    assert classify(error(status=429, headers=headers)) == Signal(RATE_LIMIT)
+    assert classify(error(status=429, headers=headers)) == Signal(RATE_LIMIT, unpaid=True)

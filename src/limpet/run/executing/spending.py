@@ -27,7 +27,7 @@ from limpet.run.budget import UNITS, Amounts, Ledger, budget_facts, in_units
 from limpet.run.results.costs import Prices, check_priced, usage_facts, without_price
 from limpet.run.run_file import WORKFLOW
 from limpet.shapes import Output, Usage
-from limpet.usage import MostOf, paid_by, receipts_in, total_usage, usage_of
+from limpet.usage import MostOf, paid_by, receipts_in, reserves_each_call, total_usage, usage_of
 
 FIRST, FEW = 3, 20
 """Calls of a step that run one at a time; calls from which the 95th percentile is known."""
@@ -185,7 +185,7 @@ class Spending:
         is_cut_off = error is not None and not issubclass(type(error), Exception)
         # A reply that reports half its tokens says little of what it cost.
         is_half = call.most is not None and known is not None and not _is_whole(known)
-        if error is None or used is not None:
+        if self.limits and (error is None or used is not None):
             call.step.learn(used)
         if used is None and error is not None and is_unpaid(error):
             self._settle(call, {"calls": 1})
@@ -291,7 +291,7 @@ class StepSpending:
         self.target = target
         # All its calls are requests of our models; an evaluator without an endpoint makes none.
         is_free = name != WORKFLOW and target.endpoint is None
-        self._by_request = is_free or getattr(target, "reserves", False)
+        self._by_request = is_free or reserves_each_call(target)
         self._recent: deque[Amounts] = deque(maxlen=_RECENT)
         self.in_flight = self.known = 0
         self.estimate: Amounts = {}

@@ -17,6 +17,8 @@ from e2e.project import COMMAND
 from e2e.terminal import Terminal
 
 import limpet
+from limpet.journal.journal import Journal
+from limpet.journal.layout import layout_at
 
 RUN = "runs/trial"
 
@@ -405,29 +407,45 @@ def test_junk_on_the_socket_disturbs_nothing(tmp_path, own_runtime_folder):
         peer.connect(path)  # and says nothing
     assert ctl(folder, "pace", "3").returncode == 0
     go(folder)
-    process.communicate()
+    out, _ = process.communicate()
     assert process.returncode == 0
+    assert "Exception" not in out
     for peer in idle:
         peer.close()
 
 
-def test_a_run_of_another_machine_or_another_user_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("holder", "sentence"),
+    [
+        (
+            {"boot_id": "another", "host": "far.away"},
+            "is run by a process on far.away, not on this",
+        ),
+        ({"uid": 4711}, "of another user"),
+    ],
+)
+def test_a_run_of_another_machine_or_another_user_is_refused(tmp_path, holder, sentence):
     folder = waiting(tmp_path, rows=8)
     process = start(folder)
     until(lambda: len(project.calls(folder)) == 6)
     lock = folder / RUN / "LOCK"
     who = json.loads(lock.read_text(encoding="utf-8"))
-    with lock.open("r+", encoding="utf-8") as file:
-        file.write(json.dumps({**who, "boot_id": "another", "host": "far.away"}) + "\n")
-        file.truncate()
+    lock.write_text(json.dumps({**who, **holder}) + "\n", encoding="utf-8")
     refused = ctl(folder, "pause")
     assert refused.returncode == 2
-    assert "is run by a process on far.away, not on this machine" in refused.stderr
-    with lock.open("r+", encoding="utf-8") as file:
-        file.write(json.dumps(who) + "\n")
-        file.truncate()
+    assert sentence in refused.stderr
+    assert events(folder, "order") == []
     go(folder)
     process.communicate()
+
+
+def test_a_run_that_is_being_prepared_or_is_ending_says_so(tmp_path):
+    folder = project.make(tmp_path, rows=3)
+    project.run(folder)
+    with Journal(layout_at(folder / RUN)):
+        refused = ctl(folder, "pause")
+    assert refused.returncode == 2
+    assert "takes no orders now: it is being prepared, or is ending" in refused.stderr
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")

@@ -136,10 +136,6 @@ class ExecutorOptions(TypedDict, total=False):
     on_attempt_end: OnAttempt | None
 
 
-def _of_none(_: Any) -> None:
-    return None
-
-
 @dataclass(slots=True)
 class Orders:
     """What was ordered of an executor; each of its runs obeys.
@@ -152,7 +148,7 @@ class Orders:
 
     pauses: set[str] = field(default_factory=set)
     concurrency: int | None = None
-    refuse: Callable[[Any], Exception | None] = _of_none
+    refuse: Callable[[Any], Exception | None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)

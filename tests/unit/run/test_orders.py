@@ -274,6 +274,28 @@ def test_what_failed_in_this_session_is_tried_again_and_counts(tmp_path, broken,
         assert [(step.done, step.failed) for step in run.counts.steps] == [(40, {}), (40, {})]
 
 
+def test_what_failed_in_a_step_that_has_ended_is_tried_again_by_the_next_session(tmp_path):
+    async def answer(question):
+        if question == "0":
+            raise limpet.errors.PermanentError("it is down")
+        return question
+
+    async def slow(output):
+        while not running.go.is_set():  # noqa: ASYNC110 - another thread sets it
+            await asyncio.sleep(0.01)
+        return True
+
+    tally = Tally()
+    given = {"evaluators": [slow], "watcher": tally, "version": "1"}
+    running = Running(tmp_path / "run", answer, many=3, **given)
+    until(lambda: _failed(tally, "workflow") and tally.snapshot().in_flight == 2)
+    with pytest.raises(limpet.LimpetError, match="q0: not in flight, nor failed in a step that"):
+        running.control.retry("q1", "q0")
+    running.end()
+    assert running.events("order") == []
+    assert sum(running.result.summary["workflow"]["failed"].values()) == 1
+
+
 def _failed(tally, step):
     return sum(sum(one.failed.values()) for one in tally.snapshot().steps if one.name == step)
 

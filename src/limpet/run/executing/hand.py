@@ -94,7 +94,8 @@ class Hand:
     async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer an order. A peer that is silent, is gone, or is another user gets no answer."""
         peer: socket.socket = writer.get_extra_info("socket")
-        with closing(writer), suppress(OSError):
+        # Some Pythons log the cancellation of an idle peer when the event loop ends.
+        with closing(writer), suppress(OSError, asyncio.CancelledError):
             if peer_uid(peer) != os.getuid():
                 return
             try:

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Self, TextIO
@@ -56,7 +56,8 @@ class TalkingView(View):
 
     def planned(self, plan: Plan) -> None:
         super().planned(plan)
-        say(str(plan), "dim")
+        is_foreseen = plan.forecast is not None and plan.forecast.source
+        say(str(plan if is_foreseen else replace(plan, forecast=None)), "dim")
 
     def stopping(self, reason: Exception) -> None:
         super().stopping(reason)

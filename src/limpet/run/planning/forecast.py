@@ -54,7 +54,7 @@ class Amounts:
 
     def __init__(self, values: Sequence[float]) -> None:
         self.cells, self.mean, self.spread = len(values), math.fsum(values) / len(values), 0.0
-        if min(values) < max(values):
+        if self.mean and min(values) < max(values):
             logs = [math.log(value) for value in values if value]
             center = math.fsum(logs) / len(logs)
             variance = math.fsum((log - center) ** 2 for log in logs) / max(1, len(logs) - 1)
@@ -129,6 +129,28 @@ class _Room:
         return start
 
 
+class _Step:
+    """The last cells of a step in a simulation, and how long their calls take."""
+
+    def __init__(self, stage: Stage, share: float, mood: float, room: _Room, most_s: float) -> None:
+        self.cells = math.ceil(stage.cells * share)
+        self.following = math.ceil(stage.following * share)
+        self._room, self._most_s = room, most_s
+        self._calls_each = stage.calls / stage.cells
+        seconds = stage.seconds
+        variance = math.log1p(seconds.spread)
+        mean = seconds.mean * math.exp(mood * math.sqrt(math.log1p(seconds.spread / seconds.cells)))
+        self._mu, self._sigma = math.log(max(mean, 1e-9)) - variance / 2, math.sqrt(variance)
+        room.add(stage.calls * (1 - share), min(mean, most_s))
+
+    def run(self, cell: int, ready: float, like: float) -> tuple[float, float]:
+        """Run the calls of a cell; return when the last of them starts, and when they end."""
+        seconds = min(math.exp(self._mu + self._sigma * like), self._most_s)
+        before, after = (math.floor(number * self._calls_each) for number in (cell, cell + 1))
+        starts = [self._room.start(ready, seconds) for _ in range(before, after)]
+        return (starts[-1], starts[-1] + seconds) if starts else (ready, ready)
+
+
 def seconds_of(
     stages: Sequence[Stage], limits: Mapping[str, Limits], timeout_s: float
 ) -> list[float]:
@@ -148,38 +170,22 @@ def _simulated(
 ) -> float:
     rooms = {name: _Room(one, random) for name, one in limits.items()}
     largest = max(stage.cells for stage in stages)
-    share = min(1.0, _SIMULATED / largest)
-    mood = random.gauss(0.0, 1.0)
+    share, mood = min(1.0, _SIMULATED / largest), random.gauss(0.0, 1.0)
+    steps = [_Step(one, share, mood, rooms[one.endpoint], timeout_s) for one in stages]
     like = [random.gauss(0.0, 1.0) for _ in range(math.ceil(largest * share))]
-    lognormals, sizes = [], []
-    for stage in stages:
-        spread, cells = stage.seconds.spread, stage.seconds.cells
-        mean = stage.seconds.mean * math.exp(mood * math.sqrt(math.log1p(spread / cells)))
-        variance = math.log1p(spread)
-        mu = math.log(max(mean, 1e-9)) - variance / 2
-        lognormals.append((mu, math.sqrt(variance)))
-        sizes.append((math.ceil(stage.cells * share), math.ceil(stage.following * share)))
-        rooms[stage.endpoint].add(stage.calls * (1 - share), min(mean, timeout_s))
-
     # A heap of (when it can start, step, cell). A cell that can start at once is there when the one
     # before it has started: so those that follow an answer have their turn.
-    ready = [(0.0, step, sizes[step][1]) for step in range(len(stages))]
-    ready = [one for one in ready if one[2] < sizes[one[1]][0]]
+    free = [(0.0, at, step.following) for at, step in enumerate(steps)]
+    ready = [one for one in free if one[2] < steps[one[1]].cells]
     last = 0.0
     while ready:
-        at, step, cell = heappop(ready)
-        stage, (cells, following), (mu, sigma) = stages[step], sizes[step], lognormals[step]
-        seconds = min(math.exp(mu + sigma * like[cell]), timeout_s)
-        start = end = at
-        calls_each = stage.calls / stage.cells
-        for _ in range(math.floor((cell + 1) * calls_each) - math.floor(cell * calls_each)):
-            start = rooms[stage.endpoint].start(at, seconds)
-            end = max(end, start + seconds)
+        since, at, cell = heappop(ready)
+        step = steps[at]
+        start, end = step.run(cell, since, like[cell])
         last = max(last, end)
-        if following <= cell < cells - 1:
-            heappush(ready, (start, step, cell + 1))
-        if not step:
-            for other, (_, follow) in enumerate(sizes):
-                if cell < follow:
-                    heappush(ready, (end, other, cell))
+        if step.following <= cell < step.cells - 1:
+            heappush(ready, (start, at, cell + 1))
+        for other, follower in enumerate(steps if not at else ()):
+            if cell < follower.following:
+                heappush(ready, (end, other, cell))
     return last + max(room.busy_s for room in rooms.values())

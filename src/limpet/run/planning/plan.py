@@ -70,8 +70,8 @@ class Forecast:
     def __str__(self) -> str:
         calls = f"{_span(self.calls, '{:,.0f}'.format)} call{'s' * (self.calls.high != 1)}"
         if not self.source:
-            cells = f"{FEWEST} cells of {' and '.join(self.unseen)}"
-            return f"{calls}; tokens, cost and time unknown until {cells} have run"
+            cells = f"fewer than {FEWEST} cells of {' and '.join(self.unseen)}"
+            return f"{calls}; tokens, cost and time unknown: {cells} have run"
         known = {
             "tokens": _scaled(self.tokens, _TOKENS) if self.tokens else "",
             "cost": f"${_span(self.cost, money)}" if self.cost else "",

@@ -433,6 +433,22 @@ def test_a_damaged_ledger_is_refused(tmp_path, content):
     assert "delete it" in caught.value.hint
 
 
+def test_without_a_budget_a_damaged_ledger_is_set_aside_and_said(tmp_path, caplog):
+    async def answer(question):
+        return limpet.Output(question, limpet.Usage(10, 10, cost=1.0))
+
+    rows, home = [{"id": str(n), "input": str(n)} for n in range(4)], tmp_path / "run"
+    limpet.evaluate(rows[:2], answer, run=home, show=False)
+    (home / "spent.json").write_bytes(b"{}")
+    with pytest.raises(JournalError, match="damaged"):
+        limpet.evaluate(rows, answer, run=home, budget={"cost": 9}, show=False)
+    done = limpet.evaluate(rows, answer, run=home, show=False)
+    assert done.summary["workflow"]["completed"] == 4
+    assert "counts from zero" in caplog.text
+    assert (home / "torn" / "spent.json").read_bytes() == b"{}"
+    assert read_ledger(home / "spent.json")[0]["calls"] == 2
+
+
 def test_a_link_in_its_place_is_refused(tmp_path):
     (tmp_path / "victim").touch()
     (tmp_path / "spent.json").symlink_to(tmp_path / "victim")

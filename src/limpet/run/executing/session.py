@@ -17,7 +17,7 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.files import NO_SPACE
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
-from limpet.run.budget import Ledger
+from limpet.run.budget import Ledger, read_ledger
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.executing.pipeline import LiveAnswers, Pipeline
 from limpet.run.executing.session_log import (
@@ -191,14 +191,23 @@ class EvaluationSession:
         """Open what the run has spent so far.
 
         Raises:
-            LimpetError: The budget limits the cost, and a model has no price.
+            LimpetError: The budget limits the cost, and a model has no price; or what was spent so
+                far is not known.
         """
-        request = self._request
+        request, spent = self._request, self._layout.spent
         if "cost" in request.budget:
             check_priced(request.prices, (request.workflow, *request.evaluators))
+        try:
+            read_ledger(spent)
+        except JournalError as error:
+            if request.budget:
+                raise
+            logger.warning("%s: it counts from zero, and the file is in torn/", error)
+            self._layout.torn.mkdir(exist_ok=True)
+            spent.replace(self._layout.torn / spent.name)
         beside = request.shares_budget if request.budget else ()
         durable = request.durability == "sync"
-        self._ledger = Ledger(self._layout.spent, durable=durable, beside=beside)
+        self._ledger = Ledger(spent, durable=durable, beside=beside)
         return self._ledger
 
     def _write_items(self, lookup: Lookup, known: ItemsMark) -> ItemsMark:

@@ -196,13 +196,9 @@ def rest_words(result: EvaluationResult, rest: Plan) -> str:
     """Return what is left to do after a rehearsal or a budget, and what it will take."""
     if isinstance(result.stop_reason, BudgetReachedError):
         done = count(result.summary["workflow"]["completed"], "answer")
-        return f"{done} on disk; the rest: {rest.forecast or rest.price}"
+        return f"{done} on disk; the rest: {rest.price}"
     rehearsed = f"rehearsed {count(result.plan.items, 'item')}"
-    return (
-        f"{rehearsed}; the rest: {rest.forecast or rest.price}"
-        if rest.calls
-        else f"{rehearsed}; that was all"
-    )
+    return f"{rehearsed}; the rest: {rest.price}" if rest.calls else f"{rehearsed}; that was all"
 
 
 def _fail_fast_hint(reason: FailFastError) -> str:

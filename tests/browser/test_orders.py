@@ -20,8 +20,9 @@ ROWS = [{"id": f"q{n}", "question": f"Say {n}"} for n in range(40)]
 class Running:
     """A run in a thread, whose calls wait after the first four until they may go."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, evaluators=()):
         self.calls, self.go = [], threading.Event()
+        self.evaluators = evaluators
         self.folder, self.error = folder, None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -37,8 +38,8 @@ class Running:
     def _run(self):
         try:
             limpet.evaluate(
-                ROWS, self.answer, run=limpet.Run(self.folder, durability="flush"), pace=2,
-                version="1", show=False,
+                ROWS, self.answer, self.evaluators, run=limpet.Run(self.folder, durability="flush"),
+                pace=2, version="1", show=False,
             )  # fmt: skip
         except limpet.LimpetError as error:
             self.error = error
@@ -81,6 +82,17 @@ def test_a_run_is_paused_given_another_pace_resumed_and_stopped(page, running):
     expect(page.locator(".state")).to_have_text("stopped")
     running.end()
     assert "limpet ctl stop" in str(running.error)
+
+
+def test_where_there_are_several_endpoints_the_page_asks_of_which_step(page, server):
+    judge = limpet.evaluator(lambda output: 1.0, endpoint="http://x", name="judge", version="1")
+    running = Running(server.directory / "two", [judge])
+    page.show("#/run?run=two")
+    page.locator("input[name=pace]").fill("9")
+    page.locator("select[name=of]").select_option("judge")
+    page.get_by_role("button", name="Set").click()
+    expect(page.locator(".orders .said")).to_have_text("http://x: 9 at a time")
+    running.end()
 
 
 def post(server, page, content, **headers):

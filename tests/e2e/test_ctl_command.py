@@ -395,7 +395,7 @@ def test_junk_on_the_socket_disturbs_nothing(tmp_path, own_runtime_folder):
     until(lambda: len(project.calls(folder)) == 6)
     path = str(socket_of(folder, own_runtime_folder))
     answers = []
-    for junk in (b"\n", b"{}\n", b"[1]\n", b"\xff\xfe\n", b"[" * 60_000 + b"\n", b"x" * 70_000,
+    for junk in (b"\n", b"{}\n", b"[1]\n", b"\xff\xfe\n", b"[" * 60_000 + b"\n", b"x" * 1_200_000,
                  b'["pause", 1]\n', b'[["pause"]]\n', b"[]\n", b'["pau\\u0000se"]\n'):  # fmt: skip
         with socket.socket(socket.AF_UNIX) as peer:
             peer.connect(path)

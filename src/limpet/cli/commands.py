@@ -322,12 +322,13 @@ def _list(**given: Any) -> int:
 @click.option("--allow-host", "allow_hosts", multiple=True, metavar="HOST[:PORT]",
               help="Also accept this host name, for a forwarded port; may be repeated.")
 @click.option("--person", default="", metavar="NAME", help="Your name, if several people label.")
-@click.option("--read-only", is_flag=True, help="Accept no labels, and show all scores.")
+@click.option("--read-only", is_flag=True, help="Accept no labels or orders, and show all scores.")
 def _view(**given: Any) -> int:
     """Look at runs in the browser, while they run and after, and label answers.
 
     It shows the runs in DIR (default: ./runs), or one run, on this machine only, and prints the
-    address with its token. It writes only labels.jsonl. Ctrl-C ends it.
+    address with its token. It writes only labels.jsonl, and passes on your orders to
+    a run that is running. Ctrl-C ends it.
     """
     return _call("view", given)
 

@@ -5,8 +5,8 @@ import json
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -87,6 +87,7 @@ def command(
     if redo:
         flags = flags._replace(redo_steps=("workflow", *flags.redo_steps))
     here = Path.cwd()
+    _take_sigusr1()
     with stdout_for_data() as out:
         made_by = MadeBy(config_file or file, given, trials, settings, None, env_file)
         check_skipped(given, flags)
@@ -294,7 +295,7 @@ def _run(
             return is_finished
 
         prepared = replace(prepared, on_end=finish)
-    with log_to_stderr(), view, _telling_where_calls_stand():
+    with log_to_stderr(), view:
         result = evaluate_prepared(prepared)
         code, why = ending_of(result, floors, rehearsed=prepared.rehearse is not None)
         if not is_finished:
@@ -320,22 +321,15 @@ def _run(
     return Ended(result, code, why, time.monotonic() - began, following, compared, rest)
 
 
-@contextmanager
-def _telling_where_calls_stand() -> Iterator[None]:
-    """Print where every call in flight stands when SIGUSR1 arrives."""
-    if (signum := getattr(signal, "SIGUSR1", None)) is None:
-        yield
-        return
+def _take_sigusr1() -> None:
+    """Print where every call in flight stands when SIGUSR1 arrives, until this process ends."""
 
-    def tell(_: int, __: FrameType | None) -> None:
-        for line in where_calls_stand():
+    def tell(_: int, frame: FrameType | None) -> None:
+        for line in where_calls_stand(frame):
             say(line, wrap=False)
 
-    before = signal.signal(signum, tell)
-    try:
-        yield
-    finally:
-        signal.signal(signum, before)
+    if hasattr(signal, "SIGUSR1"):
+        signal.signal(signal.SIGUSR1, tell)
 
 
 def _warn(line: str) -> None:

@@ -54,7 +54,11 @@ async def _serve(
         asyncio.get_running_loop().add_signal_handler(one, ended.set)
     async with serving(directory, **options) as server:
         print(server.address + view, flush=True)  # noqa: T201 - the one line of output
-        can = "read the runs" if options["read_only"] else "read the runs and label answers"
+        can = (
+            "read the runs"
+            if options["read_only"]
+            else "read the runs, label answers and give orders"
+        )
         say(f"Press Ctrl-C to stop. Anyone with this address can {can}.")
         if open_browser:
             await asyncio.to_thread(webbrowser.open, server.address + view)

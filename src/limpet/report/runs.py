@@ -97,7 +97,7 @@ class RunsTable:
         table = plain_table(*names, "active", fixed=["run", "state"], numbers=["done", *failed])
         for line in self._lines:
             means = ", ".join(" ".join(pair) for pair in _in_words(line).items())
-            cells = [one_line(line.run), line.state, f"{line.done:,}/{line.total:,}"]
+            cells = [one_line(line.run), line.state_now, f"{line.done:,}/{line.total:,}"]
             cells += [f"{line.failed:,}" if line.failed else ""] if failed else []
             cells += [f"{means} {_note(line)}".strip()] if with_means else []
             cells += [_tags(line)] if tags else []
@@ -109,7 +109,7 @@ _UNLIMITED = 1_000_000
 
 
 def _facts(line: Description) -> Iterator[str]:
-    yield line.state
+    yield line.state_now
     yield f"{line.done:,}/{line.total:,}"
     yield f"{line.failed:,} failed" if line.failed else ""
     yield ago(line.last_at or "")

@@ -130,7 +130,7 @@ def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
     parts += [count(tokens, "token")] if tokens else []
     parts.append(f"{duration(snapshot.seconds)} so far")
     left_s = snapshot.left_s
-    if left_s and not snapshot.stopping:
+    if left_s:
         parts.append(f"about {duration(left_s)} left")
     if snapshot.paused and not snapshot.stopping:
         parts.insert(0, "paused by limpet ctl")
@@ -226,7 +226,7 @@ class StatusScreen:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         run = self._run
-        words = f"limited to {_selected(run)}" if run.state == "limited" else run.state
+        words = f"limited to {_selected(run)}" if run.state == "limited" else run.state_now
         words += f", {run.failed:,} failed" if run.failed else ""
         title = Text(f"{one_line(run.run)}: ", style="bold")
         yield title + Text(words, style=_STYLES[run.state])
@@ -369,7 +369,7 @@ def _times(run: Description) -> str:
         parts.append(f"began {moment(run.began)}")
     if run.is_running:
         parts.append(f"{duration(progress.seconds)} so far")
-        if progress.left_s and not progress.stopping:
+        if progress.left_s:
             parts.append(f"about {duration(progress.left_s)} left")
     elif run.last_at:
         parts.append(f"ran {duration(progress.seconds)}")
@@ -403,7 +403,7 @@ def status_line(run: Description) -> str:
     """Return a run in one line, for a log. It changes only when something happens."""
     progress = run.progress
     steps = [f"{one_line(step.name)} {done_of(step)}" for step in progress.steps]
-    parts = [f"{run.state}: {', '.join(steps)}", *failures(progress)]
+    parts = [f"{run.state_now}: {', '.join(steps)}", *failures(progress)]
     parts += [f"{progress.in_flight:,} in flight"] if progress.in_flight else []
     return " · ".join(parts)
 

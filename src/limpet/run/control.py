@@ -104,7 +104,7 @@ class Control:
 
     def _ask(self, layout: Layout, who: dict[str, Any], words: Sequence[str]) -> str:
         pid, host = who.get("pid"), who.get("host")
-        if not lock.is_of_this_system(who):
+        if who and not lock.is_of_this_system(who):
             raise LimpetError(
                 f"{self._where}: is run by a process on {one_line(host)}, not on this machine",
                 hint=f"give the order there: limpet ctl {harmless(self._run)} …",

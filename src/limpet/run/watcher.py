@@ -183,7 +183,9 @@ class Snapshot:
 
     @property
     def left_s(self) -> float | None:
-        """How long the slowest step will take; None if unknown."""
+        """How long the slowest step will take; None if unknown, or if nothing starts."""
+        if self.stopping or self.paused:
+            return None
         times = [step.left_s for step in self.steps]
         known = [seconds for seconds in times if seconds is not None]
         return max(known) if known and len(known) == len(times) else None

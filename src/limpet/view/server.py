@@ -169,7 +169,7 @@ class PageServer:
             return await self._answered(request, answer, mark)
 
     async def _label(self, request: web.Request) -> web.Response:
-        """Save a label: the only request that writes to a run."""
+        """Save a label: the only request that writes to the files of a run."""
         body = await request.read()
 
         def work() -> dict[str, Any]:
@@ -270,7 +270,7 @@ def _json(body: bytes) -> Any:
                 return json.loads(body, parse_constant=_no_number)  # perhaps half a character
         except ValueError:
             pass
-        raise LimpetError(f"a label is a JSON object: {error}") from None
+        raise LimpetError(f"the request is no JSON object: {error}") from None
 
 
 def _no_number(text: str) -> float:

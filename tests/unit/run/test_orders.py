@@ -10,6 +10,7 @@ import pytest
 import limpet
 from limpet.errors import DiskFullError
 from limpet.run.executing import blocking, stalls
+from limpet.run.executing.pipeline import Pipeline
 from limpet.run.reading.reader import open_run
 from limpet.run.watcher import Tally
 
@@ -81,6 +82,76 @@ def test_where_there_are_several_endpoints_pace_needs_one_by_name(tmp_path):
     assert len(running.result.items) == 40
 
 
+def test_a_step_names_its_endpoint_and_a_name_with_a_space_is_quoted(tmp_path):
+    began = []
+
+    def score(output):
+        return 1.0
+
+    async def answer(question):
+        began.append(question)
+        await asyncio.to_thread(running.go.wait)
+        return question
+
+    judge = limpet.evaluator(score, endpoint="http://x m2", name="judge")
+    running = Running(
+        tmp_path / "run", answer, evaluators=[judge], pace=limpet.Pace(2, share=False)
+    )
+    until(lambda: began)
+    with pytest.raises(limpet.LimpetError, match="pace: of which one") as caught:
+        running.control.pace(5)
+    assert "'http://x m2'" in caught.value.hint
+    assert "workflow" in caught.value.hint
+    assert running.control.pace(5, endpoint="judge") == "http://x m2: 5 at a time"
+    assert running.control.pace(7, endpoint="workflow") == "workflow: 7 at a time"
+    until(lambda: len(began) == 7)
+    running.end()
+    assert len(running.result.items) == 40
+
+
+def test_a_stop_before_the_first_call_is_heard(tmp_path, monkeypatch):
+    asked, made = [], []
+    make = Pipeline.__init__
+
+    def making(self, *given, **named):
+        made.append(self)
+        make(self, *given, **named)
+
+    monkeypatch.setattr(Pipeline, "__init__", making)
+
+    class Early(limpet.types.Watcher):
+        def paced(self, step, pace):  # the step is being set up
+            if step == "workflow":
+                made[0]._stopping.stop(limpet.LimpetError("enough"))
+
+    with pytest.raises(limpet.LimpetError, match="enough"):
+        limpet.evaluate(rows(40), asked.append, run=tmp_path / "run", watcher=Early(), show=False)
+    assert not asked
+
+
+def test_while_it_stops_a_run_takes_only_stop_and_skip(tmp_path):
+    began = []
+
+    async def answer(question):
+        began.append(question)
+        await asyncio.get_running_loop().create_future()
+
+    running = Running(tmp_path / "run", answer, pace=2)
+    until(lambda: len(began) == 2)
+    running.control.pause()
+    stopping = threading.Thread(target=running.control.stop)
+    stopping.start()
+    until(lambda: running.events("stopping"))
+    for order in ("pause", "resume", "pace 5", "retry q0", "budget calls=9"):
+        with pytest.raises(limpet.LimpetError, match="the run is stopping"):
+            running.control.order(*order.split())
+    assert running.control.skip("q0", "q1") == "skipped: q0, q1; 2 calls given up"
+    stopping.join(60)
+    running.end()
+    assert "limpet ctl stop" in str(running.error)
+    assert not open_run(running.path).run_file.paused  # what was stopped is not paused, too
+
+
 def test_a_budget_is_set_and_changed(tmp_path):
     calls = []
 
@@ -136,7 +207,7 @@ def test_a_pause_that_cannot_be_recorded_is_refused_and_nothing_is_paused(tmp_pa
     assert running.events("order") == []
 
 
-def test_a_paused_run_can_be_stopped_and_is_still_paused(tmp_path):
+def test_a_stop_ends_a_pause_too(tmp_path):
     async def answer(question):
         await asyncio.sleep(0.01)
         return question
@@ -148,9 +219,6 @@ def test_a_paused_run_can_be_stopped_and_is_still_paused(tmp_path):
     assert "on disk; run it again" in running.control.stop()
     running.end()
     assert "limpet ctl stop" in str(running.error)
-    with pytest.raises(limpet.errors.RunPausedError):
-        limpet.evaluate(rows(1000), answer, run=tmp_path / "run", show=False)
-    running.control.resume()
     assert len(limpet.evaluate(rows(1000), answer, run=tmp_path / "run", show=False).items) == 1000
 
 

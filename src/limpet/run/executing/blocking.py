@@ -175,9 +175,8 @@ class LoopWatch:
         if time.monotonic() - self._alive_at < _LONG_BLOCK_S:
             return
         self._alive_at = math.inf
-        frames = traceback.walk_stack(sys._current_frames().get(self._ident))  # noqa: SLF001 - documented
-        lines = filter(None, (users_line(frame) for frame, _ in frames))
-        stack = " ← ".join(lines) or "code that is not yours"
+        frame = sys._current_frames().get(self._ident)  # noqa: SLF001 - it is documented
+        stack = users_stack(frame) or "code that is not yours"
         words = f"the event loop is blocked for a minute, by {stack}"
         logger.warning("no progress: %s", words)
         self._journal.log_event("no_progress", at_once=True, step="", words=words)
@@ -210,6 +209,12 @@ def at_work(frame: FrameType | None) -> Blocker | None:
     if not outermost.f_code.co_flags & _ASYNC:
         return None
     return Blocker(outermost, f"{_shown(innermost.f_code.co_filename)}:{innermost.f_lineno}")
+
+
+def users_stack(frame: FrameType | None) -> str:
+    """Return where the user's code stands, innermost first; empty: none of it is on the stack."""
+    frames = traceback.walk_stack(frame) if frame is not None else ()
+    return " ← ".join(filter(None, (users_line(one) for one, _ in frames)))
 
 
 def users_line(frame: FrameType) -> str:

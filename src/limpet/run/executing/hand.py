@@ -33,7 +33,7 @@ from limpet.text import count, one_line, text_of
 
 logger = logging.getLogger("limpet.run")
 _ORDERS = "pause, resume, stop, pace N, pace auto, retry ID…, skip ID…, budget KIND=AMOUNT"
-_MOST_BYTES, _PATIENCE_S = 64 * 1024, 5.0  # of an order
+_MOST_BYTES, _PATIENCE_S = 2**20, 5.0  # of an order
 _PACE = re.compile(r"auto|[1-9][0-9]{0,4}")
 _MOST_NAMED = 5
 _STOP = "limpet ctl stop"
@@ -131,8 +131,9 @@ class Hand:
             LimpetError: It cannot be carried out, and nothing was changed.
             ValueError: It is a budget that is not allowed.
         """
-        if self._is_over:
-            raise LimpetError("the run is ending")
+        is_stopping = self._stopping.reason is not None and words[:1] not in (["stop"], ["skip"])
+        if self._is_over or is_stopping:
+            raise LimpetError("the run is stopping", hint="it takes stop and skip, until it ends")
         done = await self._carry_out(words)
         self._journal.log_event("order", at_once=True, order=words[0], words=done)
         if (watcher := self._request.watcher) is not None:
@@ -152,6 +153,8 @@ class Hand:
                 self._runner.resume()
                 return "resumed"
             case ["stop"]:
+                if self._run_file.paused:
+                    await self._record_paused("")
                 self._stopping.stop(LimpetError(_STOP, hint="run it again to go on"))
                 return "stopping"
             case ["pace", most, *endpoint] if _PACE.fullmatch(most) and len(endpoint) <= 1:

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
@@ -23,7 +24,7 @@ from limpet.executors.details import Attempt
 from limpet.executors.flight import CANCEL_GRACE_S
 from limpet.pacing.pacer import Pacer
 from limpet.pacing.permits import Permits, current_permits, use_permits
-from limpet.run.executing.blocking import users_line
+from limpet.run.executing.blocking import users_line, users_stack
 from limpet.run.executing.outcomes import Step
 from limpet.run.executing.recorder import notify
 from limpet.run.executing.step_runner import StepRunner
@@ -227,10 +228,15 @@ class Stalls:
 _watching: WeakSet[Stalls] = WeakSet()
 
 
-def where_calls_stand() -> list[str]:
-    """Return a line for each call in flight in this process, and their number."""
+def where_calls_stand(frame: FrameType | None) -> list[str]:
+    """Return a line for each call in flight in this process, and their number.
+
+    Args:
+        frame: Where the thread of the event loop is.
+    """
     lines = [line for stalls in list(_watching) for line in stalls.lines()]
-    return [*lines, f"{count(len(lines), 'call')} in flight"]
+    blocked = [f"the event loop is at {stack}"] if (stack := users_stack(frame)) else []
+    return [*lines, f"{count(len(lines), 'call')} in flight", *blocked]
 
 
 def _clock(seconds: float) -> str:

@@ -5,6 +5,7 @@ All steps of a session share the journal, the pacers, the guards and the stop.
 
 import asyncio
 import functools
+import shlex
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
@@ -227,20 +228,20 @@ class StepRunner:
 
         Args:
             most: The number; None: find the limit.
-            endpoint: The endpoint, or a step without one; empty: there is only one.
+            endpoint: The endpoint, or a step whose calls go there; empty: there is only one.
 
         Raises:
             LimpetError: There is no such endpoint, or there are several.
         """
         mask = self._masking.ours.text
+        steps = {step: self.executors[step][1].pacer for step in self._engines}
         pacers = {mask(pacer.key): pacer for pacer in self.pacers}
-        free = [step for step in self._engines if self.executors[step][1].pacer is None]
-        names = [*pacers, *free]
-        name = endpoint or (names[0] if len(names) == 1 else "")
-        if name not in names:
+        apart = [*pacers, *(step for step, pacer in steps.items() if pacer is None)]
+        name, named = endpoint or (apart[0] if len(apart) == 1 else ""), {**steps, **pacers}
+        if name not in named:
             what = f"{one_line(name)}: no such endpoint" if name else "pace: of which one?"
-            raise LimpetError(what, hint=f"--endpoint {' or '.join(names)}")
-        pacer = pacers.get(name)
+            raise LimpetError(what, hint=f"--endpoint {' or '.join(map(shlex.quote, named))}")
+        pacer = named[name]
         for step, (_, executor) in self.executors.items():
             if pacer is None and step == name:
                 executor.set_concurrency(most or _FREE_CONCURRENCY)
@@ -250,7 +251,8 @@ class StepRunner:
         if pacer is not None:
             usual = self._options.get("max_concurrency", MAX_IN_FLIGHT)
             pacer.change(most or usual, fixed=most is not None)
-        return f"{name}: {'auto' if most is None else f'{most:,} at a time'}"
+        where = name if pacer is None else mask(pacer.key)
+        return f"{where}: {'auto' if most is None else f'{most:,} at a time'}"
 
     async def run(
         self,
@@ -259,6 +261,8 @@ class StepRunner:
         inputs: Iterable[Any] | InputSource,
     ) -> None:
         """Run all cells of a step."""
+        if self._stopping.reason is not None:  # it came while the steps before were set up
+            return
         self._stopping.executors.append(executor)
         if recorder.step.name in self._fail_fast:
             executor.start_slowly(FIRST_CALLS, FIRST_FAILURES, FIRST_CALLS_S)

@@ -83,6 +83,11 @@ class Description:
         return self.state == "running"
 
     @property
+    def state_now(self) -> str:
+        """The state; "paused" if it is running and starts nothing."""
+        return "paused" if self.is_running and self.paused else self.state
+
+    @property
     def done(self) -> int:
         """The items with an answer, in each trial."""
         steps = self.progress.steps

@@ -32,8 +32,10 @@ export function orderButtons(about, give) {
   if (!about.can_order) return said.words ? words : null;
   const pace = (event) => {
     event.preventDefault();
-    give("pace", new FormData(event.currentTarget).get("pace").trim());
+    const form = new FormData(event.currentTarget);
+    give("pace", form.get("pace").trim(), ...(form.has("of") ? [form.get("of")] : []));
   };
+  const paced = about.steps.filter((step) => step.pace).map((step) => step.name);
   return [
     el("form", { class: "row", "data-name": "orders", onsubmit: pace },
       about.paused
@@ -41,6 +43,7 @@ export function orderButtons(about, give) {
         : el("button", { type: "button", "data-name": "pause", onclick: () => give("pause") }, "Pause"),
       el("button", { type: "button", onclick: () => give("stop"), disabled: about.stopping, title: "Calls in flight end, and everything finished is kept" }, "Stop"),
       el("label", {}, "Calls at once ", el("input", { name: "pace", class: "short", placeholder: "auto", autocomplete: "off", required: true })),
+      paced.length > 1 ? el("label", {}, "of ", el("select", { name: "of" }, paced.map((name) => el("option", {}, name)))) : null,
       el("button", { type: "submit" }, "Set")),
     words,
   ];

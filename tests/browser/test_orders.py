@@ -76,7 +76,7 @@ def test_a_run_is_paused_given_another_pace_resumed_and_stopped(page, running):
     row.get_by_role("button", name="skip").click()
     expect(page.locator(".orders .said")).to_have_text("skipped: q5; 1 call given up")
     page.get_by_role("button", name="Stop").click()
-    time.sleep(0.5)
+    expect(page.locator(".state")).to_have_text("stopping")
     running.go.set()
     expect(page.locator(".orders .said")).to_contain_text("on disk")
     expect(page.locator(".state")).to_have_text("stopped")

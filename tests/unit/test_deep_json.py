@@ -106,7 +106,7 @@ def test_an_output_that_the_toolkit_would_parse_stays_a_string(form, levels):
 @every_form
 @pytest.mark.parametrize("levels", [5_000, 20_000, 200_000])
 def test_a_label_is_refused(form, levels):
-    with pytest.raises(limpet.LimpetError, match="a label is a JSON object"):
+    with pytest.raises(limpet.LimpetError, match="the request is no JSON object"):
         parse_label(form(levels).encode())
 
 

@@ -63,7 +63,7 @@ def test_a_run_is_paused_given_another_pace_resumed_and_stopped(page, running):
     expect(page.locator(".state")).to_have_text("paused")
     page.locator("input[name=pace]").fill("0")
     page.get_by_role("button", name="Set").click()
-    expect(page.locator(".orders .said")).to_contain_text("pace 0: is not an order")
+    expect(page.locator(".orders .said")).to_contain_text("pace 0: is not written like this")
     page.faults.clear()  # a browser complains about an answer of 400
     page.locator("input[name=pace]").fill("7")
     page.get_by_role("button", name="Set").click()

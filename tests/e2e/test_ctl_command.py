@@ -194,20 +194,20 @@ def test_what_cannot_be_done_is_one_sentence_and_changes_nothing(tmp_path):
     until(lambda: len(project.calls(folder)) == 6)
     for words, sentence in {
         ("fly",): "fly: is not an order",
-        ("pace", "0"): "pace 0: is not an order",
-        ("pace", "--", "-3"): "pace -3: is not an order",
-        ("pace", "1e3"): "pace 1e3: is not an order",
-        ("pace",): "pace: is not an order",
+        ("pace", "0"): "pace 0: is not written like this",
+        ("pace", "--", "-3"): "pace -3: is not written like this",
+        ("pace", "1e3"): "pace 1e3: is not written like this",
+        ("pace",): "pace: is not written like this",
         ("pace", "3", "--endpoint", "x"): "x: no such endpoint",
-        ("pause", "now"): "pause now: is not an order",
-        ("retry",): "retry: is not an order",
+        ("pause", "now"): "pause now: is not written like this",
+        ("retry",): "retry: is not written like this",
         ("retry", "q4", "q99"): "q99: no such item in this run",
         ("retry", "q0"): "q0: not in flight",
         ("skip", "q7", "nono"): "nono: no such item in this run",
         ("budget", "cost=0"): "budget['cost']=0.0: must be a finite number above 0",
         ("budget", "coins=40"): "budget: 'coins' is unknown; the kinds are cost, tokens, calls",
         ("budget", "cost"): "budget['cost']='': must be a number above 0",
-        ("stop", "--endpoint", "x"): "stop x: is not an order",
+        ("stop", "--endpoint", "x"): "stop x: is not written like this",
     }.items():
         refused = ctl(folder, *words)
         assert refused.returncode == 2, words

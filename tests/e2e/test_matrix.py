@@ -13,6 +13,9 @@ from e2e import ready_limpet
 from e2e.project import COMMAND, run
 from e2e.terminal import Terminal
 
+from limpet.journal.journal import Journal
+from limpet.journal.layout import directory_at
+
 APP = '''
 """Notes each call, and keeps the first prompt in memory, as a careless program does."""
 import asyncio
@@ -429,5 +432,10 @@ def test_a_budget_is_for_all_variants(tmp_path):
     last = run(tmp_path, "--only", "model=b,prompt=p2.txt")
     assert last.returncode == 3
     assert len(calls(tmp_path)) == 5
+    first = tmp_path / "runs" / "vary" / "model=a,prompt=p1.txt"
+    with Journal(directory_at(first)):  # it is running
+        refused = run(tmp_path, "--only", "model=b,prompt=p2.txt")
+    assert refused.returncode == 2, refused.stderr
+    assert "model=a,prompt=p1.txt is running, and has the same budget" in refused.stderr
     assert run(tmp_path, "--budget", "calls=12").returncode == 0
     assert len(calls(tmp_path)) == 12

@@ -18,6 +18,11 @@ from limpet.pacing.signals import Signal, classify
 _WORKER = object()
 
 
+def _always() -> bool:
+    """A call that waits for the budget is not made once the run stops."""
+    return True
+
+
 class Permits:
     """The permits of one attempt of a cell.
 
@@ -84,7 +89,7 @@ class Permits:
         A call that has its permit keeps it: it is the last one in use.
         """
         task, ticket = asyncio.current_task(), self._open.popitem()[0] if self._open else None
-        self._wait_for(task, lambda: True)
+        self._wait_for(task, _always)
         try:
             await something
         except asyncio.CancelledError:
@@ -216,13 +221,15 @@ class Permits:
 
     @property
     def is_stranded(self) -> bool:
-        """Whether the cell has no call in flight, and all its calls wait in vain.
+        """Whether the cell has no call in flight, and waits in vain when the run stops.
 
-        For an endpoint that is down, or for the budget when the run stops.
+        All its calls wait for an endpoint that is down; or one waits for the budget, perhaps with
+        the permit that another waits for.
         """
         if not self._waiting or self._open:
             return False
-        return all(in_vain() for in_vain in self._waiting.values())
+        waits = self._waiting.values()
+        return _always in waits or all(in_vain() for in_vain in waits)
 
     def oldest_call_s(self, now: float) -> float:
         """Return how long the oldest call in flight has taken; 0 if there is none."""

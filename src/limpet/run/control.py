@@ -89,7 +89,7 @@ class Control:
         with open_run(self._run) as run:
             path, who = run.layout.lock, lock.holder(run.layout.lock)
             if lock.is_held(path) if lock.is_of_this_system(who) else run.is_running:
-                return self._ask(run.layout, who, words)
+                return self._ask(run.layout, who, [str(word) for word in words])
             if words != ("resume",) or not run.run_file.paused:
                 more = ", and is paused" if run.run_file.paused else ""
                 raise LimpetError(

@@ -7,7 +7,7 @@ from virtual_time import in_virtual_time
 import limpet
 from limpet.executors import AsyncExecutor
 from limpet.pacing import Pacer, PacerRegistry, endpoint
-from limpet.pacing.permits import current_permits
+from limpet.pacing.permits import Permits, current_permits, use_permits
 from limpet.pacing.registry import pacing_with
 
 
@@ -222,3 +222,22 @@ async def test_waiting_with_a_permit_is_neither_the_cells_time_nor_the_servers()
     assert [cell.error for cell in cells] == [None] * 3
     assert [cell.details.execution_seconds for cell in cells] == [1.0] * 3
     assert pacer._limits.latency_s < 2
+
+
+@in_virtual_time
+async def test_a_vote_that_waits_for_a_permit_of_one_that_waits_for_the_budget_waits_in_vain():
+    pacer = PacerRegistry().get("server")
+    taken = [await pacer.acquire() for _ in range(pacer.state.limit)]
+    permits = Permits(None)
+    use_permits(permits)
+    second = asyncio.create_task(permits.acquire(pacer, 1.0))
+    await asyncio.sleep(1)
+    assert not permits.is_stranded  # it gets its permit sooner or later
+    first = asyncio.create_task(permits.wait(asyncio.sleep(1000)))
+    await asyncio.sleep(1)
+    assert permits.is_stranded
+    for task in (first, second):
+        task.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+    for ticket in taken:
+        ticket.void()

@@ -141,6 +141,45 @@ def test_elsewhere_the_excess_is_what_calls_in_flight_cost_beyond_their_reservat
         assert made.spent == pytest.approx(sum(cost for cost, *_ in calls), abs=1e-6)
 
 
+@settings(max_examples=40, deadline=None)
+@given(calls=CALLS, cap=st.floats(0.1, 20), at=st.floats(0, 10))
+def test_a_cap_that_is_set_while_calls_are_in_flight_is_as_hard(tmp_path_factory, calls, cap, at):
+    async def going():
+        made = Calls(tmp_path_factory.mktemp("x"), {})
+        before = []
+
+        def limit():
+            before.append(made.spent + made.ledger.reserved["cost"] / NANO)
+            made.spending.change({"cost": cap})
+
+        asyncio.get_running_loop().call_later(at, limit)
+        await made.make_all(calls, most=3.0)
+        return made, before
+
+    made, before = run(going())
+    assert made.charged <= made.spent + 1e-6
+    if before:
+        assert made.spent <= max(cap, *before) + 1e-9
+
+
+@in_virtual_time
+async def test_without_a_budget_a_call_whose_usage_never_came_counts_as_well(tmp_path):
+    async def ask():
+        usage = limpet.Usage(
+            1000, 500, models={"m": {"prompt_tokens": 1000, "completion_tokens": 500}}
+        )
+        async with reserving(lambda: usage):
+            raise TimeoutError
+
+    ledger = ledger_in(tmp_path)
+    spending = Spending({}, ledger, PRICES, [].append)
+    step = spending.step("workflow", openai("http://x", model="m", prompt="{{input}}", key=None))
+    with pytest.raises(TimeoutError):
+        await step.attempt(ask)
+    assert ledger.spent["cost"] == ledger.about["cost"] == 2_000_000  # $0.002
+    assert ledger.spent["tokens"] == 1500
+
+
 async def all_made(folder, cap, calls, **options):
     made = Calls(folder, {"cost": cap})
     await made.make_all(calls, **options)

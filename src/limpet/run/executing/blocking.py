@@ -220,10 +220,14 @@ def users_stack(frame: FrameType | None) -> str:
 def users_line(frame: FrameType) -> str:
     """Return where a frame of the user's code stands; empty: it is not the user's."""
     code = frame.f_code
-    if not _is_users(code.co_filename):
+    if not _is_users(code.co_filename) or Path(code.co_filename).name == _COMMAND:
         return ""
     name = code.co_qualname.rpartition("<locals>.")[2]
     return f"{_shown(code.co_filename)}:{frame.f_lineno} in {name}"
+
+
+_COMMAND = "limpet"
+"""The script of the command line."""
 
 
 @functools.lru_cache(maxsize=1024)

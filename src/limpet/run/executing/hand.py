@@ -33,6 +33,7 @@ from limpet.text import count, one_line, text_of
 
 logger = logging.getLogger("limpet.run")
 _ORDERS = "pause, resume, stop, pace N, pace auto, retry ID…, skip ID…, budget KIND=AMOUNT"
+_NAMES = [[order.split(" ")[0]] for order in _ORDERS.split(", ")]
 _MOST_BYTES, _PATIENCE_S = 2**20, 5.0  # of an order
 _PACE = re.compile(r"auto|[1-9][0-9]{0,4}")
 _MOST_NAMED = 5
@@ -75,13 +76,14 @@ class Hand:
         """Take orders within the block; at its end none is being carried out."""
         server = None
         if self._request.run is not None:  # else nobody knows its directory
+            folder = runtime_folders()[0]
             try:
-                folder = checked_folder(runtime_folders()[0])
-                path = folder / socket_name(self._journal.layout.home)
+                path = checked_folder(folder) / socket_name(self._journal.layout.home)
                 # It replaces a socket: we hold the lock, so a killed session left it.
                 server = await asyncio.start_unix_server(self._hear, path, limit=_MOST_BYTES)
             except OSError as error:
-                logger.warning("limpet ctl cannot reach this run: %s", error)
+                why = f"{error.strerror}: {folder}" if error.strerror else error
+                logger.warning("limpet ctl cannot reach this run: %s", why)
         try:
             yield
         finally:
@@ -165,9 +167,10 @@ class Hand:
                 return self._skip(list(dict.fromkeys(ids)))
             case ["budget", *limits] if limits:
                 return self._runner.spending.change(
-                    as_budget(dict(limit.partition("=")[::2] for limit in limits))
+                    as_budget(dict(one.partition("=")[::2] for one in ",".join(limits).split(",")))
                 )
-        raise LimpetError(f"{one_line(' '.join(words))}: is not an order", hint=_ORDERS)
+        what = "is not written like this" if words[:1] in _NAMES else "is not an order"
+        raise LimpetError(f"{one_line(' '.join(words))}: {what}", hint=f"the orders: {_ORDERS}")
 
     async def _record_paused(self, at: str) -> None:
         before, self._run_file.paused = self._run_file.paused, at

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from limpet.datasets.selection import Selection
-from limpet.errors import DiskFullError, InterruptedRunError, JournalError
+from limpet.errors import DiskFullError, InterruptedRunError, JournalError, LimpetError
 from limpet.executors.interrupts import on_signal
 from limpet.journal.column import ColumnReader
 from limpet.journal.files import NO_SPACE
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
+from limpet.journal.lock import is_held
 from limpet.run.budget import Ledger, read_ledger
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.executing.pipeline import LiveAnswers, Pipeline
@@ -42,6 +43,7 @@ from limpet.run.request import Request
 from limpet.run.results.costs import check_priced
 from limpet.run.results.summary import Numbers
 from limpet.run.run_file import WORKFLOW, RunFile
+from limpet.text import one_line
 
 logger = logging.getLogger("limpet.run")
 
@@ -192,7 +194,7 @@ class EvaluationSession:
 
         Raises:
             LimpetError: The budget limits the cost, and a model has no price; or what was spent so
-                far is not known.
+                far, here or in a variant beside it, is not known.
         """
         request, spent = self._request, self._layout.spent
         if "cost" in request.budget:
@@ -206,6 +208,11 @@ class EvaluationSession:
             self._layout.torn.mkdir(exist_ok=True)
             spent.replace(self._layout.torn / spent.name)
         beside = request.shares_budget if request.budget else ()
+        if running := [file.parent for file in beside if is_held(directory_at(file.parent).lock)]:
+            raise LimpetError(
+                f"{one_line(running[0].name)} is running, and has the same budget",
+                hint="wait until it has ended: what it spends is not known before",
+            )
         durable = request.durability == "sync"
         self._ledger = Ledger(spent, durable=durable, beside=beside)
         return self._ledger

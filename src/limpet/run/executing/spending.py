@@ -185,7 +185,7 @@ class Spending:
         is_cut_off = error is not None and not issubclass(type(error), Exception)
         # A reply that reports half its tokens says little of what it cost.
         is_half = call.most is not None and known is not None and not _is_whole(known)
-        if self.limits and (error is None or used is not None):
+        if error is None or used is not None:
             call.step.learn(used)
         if used is None and error is not None and is_unpaid(error):
             self._settle(call, {"calls": 1})
@@ -319,8 +319,8 @@ class StepSpending:
             return output
 
     def _request(self, most_of: MostOf) -> "Call":
-        is_asked = self.spending.limits.keys() & _PRICED
-        return Call(self, self.spending.amounts_of(most_of()) if is_asked else None)
+        # Without a budget, too: one may be set while the call is in flight, or after a kill.
+        return Call(self, self.spending.amounts_of(most_of()))
 
 
 class Call:

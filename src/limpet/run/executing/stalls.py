@@ -4,6 +4,8 @@ A call is stalled if it is older than `stall: {after: …}`; without that, than 
 four times the p99 of the step's completed calls. Time that it waits for the pacer or for a worker
 is not its own. It is named once. With `do: retry`, a second call for the same cell begins beside
 it: the first answer counts, the other call is cancelled, and what it is known to have used counts.
+Where the pace has no room for a second call, the first is given up once, and its cell asked again:
+otherwise a pace of which all calls hang would wait for their timeouts.
 
 A step that has work and ends no cell for a minute says why it thinks so. Code that blocks the event
 loop blocks this, too: `blocking` watches for that from another thread.
@@ -63,13 +65,15 @@ class _Progress:
         moved_at: When it last ended a cell, or had nothing to do.
         seconds: How long its latest completed calls took.
         last: The last outcome seen.
-        reason: Why it does not get on, without particulars; empty: it does.
+        words: Why it does not get on; empty: it does.
+        given_up: The cells of which a call was given up for want of room.
     """
 
     moved_at: float
     seconds: deque[float] = field(default_factory=lambda: deque(maxlen=_MOST_KNOWN))
     last: Outcome | None = None
-    reason: str = ""
+    words: str = ""
+    given_up: set[int] = field(default_factory=set)
 
 
 class Stalls:
@@ -83,6 +87,7 @@ class Stalls:
 
     def __init__(self, rule: Stall, runner: StepRunner, watcher: Watcher | None) -> None:
         self._rule = rule
+        self._is_hedged = rule.do == "retry"
         self._runner = runner
         self._journal = runner.journal
         self._watcher = watcher or Watcher()
@@ -94,13 +99,12 @@ class Stalls:
         """Return a step's function such that its calls are watched."""
         loop = asyncio.get_running_loop()
         progress = self._steps[step] = _Progress(loop.time())
-        is_hedged = self._rule.do == "retry"
 
         async def watched(value: Any) -> Any:
             permits, began = current_permits(), loop.time()
             call = self._calls[permits] = _Call(loop.create_future())
             try:
-                hedge = self._first_answer(call, function, value) if is_hedged else None
+                hedge = self._first_answer(call, function, value) if self._is_hedged else None
                 output = await (hedge or function(value))
             finally:
                 del self._calls[permits]
@@ -126,9 +130,10 @@ class Stalls:
                     progress.last, progress.moved_at = recorder.last, now
                 is_idle = now - progress.moved_at >= max(_NO_PROGRESS_S, usual_s)
                 words = self._why(executor, now) if is_idle else ""
-                if (reason := words.partition(":")[0]) != progress.reason:
-                    progress.reason, name = reason, recorder.step.name
+                before, progress.words, name = progress.words, words, recorder.step.name
+                if words.partition(":")[0] != before.partition(":")[0]:  # else only particulars
                     self._journal.log_event("no_progress", at_once=True, step=name, words=words)
+                if words != before:
                     notify(self._watcher.waits, name, words)
 
     def _look_at_calls(self, step: Step, executor: Executor, limit_s: float, now: float) -> None:
@@ -139,7 +144,6 @@ class Stalls:
                 break  # so are all that started later
             if age_s <= limit_s or call is None or call.stalled.done() or attempt.cancelled:
                 continue
-            call.stalled.set_result(executor.pacer)
             cell, number = step.cell_of(attempt.index, attempt.input), attempt.number
             facts = {"key": cell.key, "id": cell.id, "trial": cell.trial, "attempt": number}
             facts |= {"step": cell.step, "seconds": round(age_s, 1)}
@@ -148,6 +152,12 @@ class Stalls:
             if self._rule.do == "fail":
                 words = f"item {cell.id!r}: no answer within {age_s:.0f} s; stall: fail"
                 executor.cancel(attempt.index, TimeoutError(words))
+            given_up = self._steps[step.name].given_up
+            if self._is_hedged and _is_full(executor.pacer) and attempt.index not in given_up:
+                given_up.add(attempt.index)
+                executor.retry(attempt.index)
+            else:
+                call.stalled.set_result(executor.pacer)
 
     def _has_work(self, executor: Executor) -> bool:
         is_held = bool(self._runner.paused_at) or self._journal.waits_for_room
@@ -237,6 +247,11 @@ def where_calls_stand(frame: FrameType | None) -> list[str]:
     lines = [line for stalls in list(_watching) for line in stalls.lines()]
     blocked = [f"the event loop is at {stack}"] if (stack := users_stack(frame)) else []
     return [*lines, f"{count(len(lines), 'call')} in flight", *blocked]
+
+
+def _is_full(pacer: Pacer | None) -> bool:
+    """Return whether a second call would wait for the end of another."""
+    return pacer is not None and pacer.state.in_flight >= pacer.state.limit
 
 
 def _clock(seconds: float) -> str:

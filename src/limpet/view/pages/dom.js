@@ -53,30 +53,42 @@ export function update(node, ...children) {
 }
 
 function updateChildren(node, wanted) {
+  const all = [...wanted.childNodes];
+  let left = null; // the names of those still to come, from the first difference on
   let old = node.firstChild;
-  for (const next of [...wanted.childNodes]) {
+  all.forEach((next, at) => {
+    if (old && !isSame(old, next)) {
+      left ||= new Set(all.slice(at).map(nameOf));
+      while (old && nameOf(old) && !isSame(old, next) && !left.has(nameOf(old))) old = without(old);
+    }
+    left?.delete(nameOf(next));
     if (old && isSame(old, next)) {
       const following = old.nextSibling;
       updateNode(old, next);
       old = following;
-    } else if (old) {
+    } else if (old && !nameOf(old)) {
       const following = old.nextSibling;
       node.replaceChild(next, old);
       old = following;
     } else {
-      node.append(next);
+      node.insertBefore(next, old); // `old` comes later: what is typed there stays
     }
-  }
-  while (old) {
-    const following = old.nextSibling;
-    old.remove();
-    old = following;
-  }
+  });
+  while (old) old = without(old);
+}
+
+const nameOf = (node) => node.dataset?.name;
+
+/** Remove a node, and return the one after it. */
+function without(node) {
+  const following = node.nextSibling;
+  node.remove();
+  return following;
 }
 
 function isSame(old, next) {
   return old.nodeType === next.nodeType && old.nodeName === next.nodeName
-    && old.dataset?.name === next.dataset?.name;
+    && nameOf(old) === nameOf(next);
 }
 
 // What a person changed on the page stays.

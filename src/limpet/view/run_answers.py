@@ -105,6 +105,7 @@ def _line(address: str, run: Description) -> dict[str, Any]:
         "name": address,
         "path": address,
         "state": run.state,
+        "state_now": run.state_now,
         **({} if run.why is None else {"why": run.why}),
         "sessions": run.sessions,
         "began": run.began,

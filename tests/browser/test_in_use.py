@@ -29,7 +29,7 @@ from limpet.run.housekeeping import add_tag
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import expect
 
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=20_000)  # on a busy machine, a page may wait for its turn
 CHOSEN = "tr[aria-selected=true] th"
 
 
@@ -47,7 +47,7 @@ def test_a_note_is_typed_on_while_another_tab_labels(page, context, server):
     page.keyboard.type("half a th")
     other = context.new_page()
     other.goto(page.url)
-    other.get_by_label("no", exact=True).check()
+    other.get_by_role("radio", name=re.compile("no$")).check()
     other.get_by_label("Note").fill("of the other tab")
     other.keyboard.press("Enter")
     expect(other.locator(".label")).to_contain_text("saved: no")
@@ -55,9 +55,9 @@ def test_a_note_is_typed_on_while_another_tab_labels(page, context, server):
     page.keyboard.type("ought")
     expect(page.get_by_label("Note")).to_be_focused()
     expect(page.get_by_label("Note")).to_have_value("half a thought")
-    page.get_by_label("yes", exact=True).check()
+    page.get_by_role("radio", name=re.compile("yes$")).check()
     page.keyboard.press("Enter")
-    expect(other.get_by_label("yes", exact=True)).to_be_checked()
+    expect(other.get_by_role("radio", name=re.compile("yes$"))).to_be_checked()
     lines = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
     assert [(one["label"], one["note"]) for one in lines] == [
         ("no", "of the other tab"), ("yes", "half a thought"),
@@ -70,8 +70,8 @@ def growing(server, name, many, first=10):
     go_on = threading.Event()
 
     async def waits(item):
-        if int(item.id[1:]) >= first:
-            await asyncio.to_thread(go_on.wait)
+        while int(item.id[1:]) >= first and not go_on.is_set():
+            await asyncio.sleep(0.02)
         return limpet.Output(item.expected, limpet.Usage(cost=0.001 * (int(item.id[1:]) + 1)))
 
     thread = threading.Thread(target=make, args=(server.directory / name, waits, many))
@@ -109,27 +109,28 @@ def test_a_dragged_scrollbar_asks_once_it_rests_and_one_at_a_time(page, server):
     make(server.directory / "long", lambda item: item.expected, 3_000, [limpet.exact_match()])
     page.show("#/items?run=long")
     first_rows(page)
-    asked, open_now, most = [], set(), []
-
-    def began(request):
-        if "/api/items" in request.url:
-            asked.append(int(re.search(r"from=(\d+)", request.url)[1]))
-            open_now.add(request)
-            most.append(len(open_now))
-
-    page.on("request", began)
-    page.on("requestfinished", open_now.discard)
-    page.evaluate("""async () => {
+    asked, most = page.evaluate("""async () => {
+        const { fetch } = window, asked = [];
+        let now = 0, most = 0;
+        window.fetch = (address, options) => {
+            if (!address.startsWith("api/items")) return fetch(address, options);
+            asked.push(Number(/from=(\\d+)/.exec(address)[1]));
+            now += 1;
+            most = Math.max(most, now);
+            return fetch(address, options).finally(() => { now -= 1; });
+        };
         const scroll = document.querySelector(".scroll");
         for (let at = 0; at <= 200; at += 1) {
             scroll.scrollTop = (at / 200) * scroll.scrollHeight;
             await new Promise(requestAnimationFrame);
         }
+        const isThere = () => scroll.innerText.includes("q2999");
+        while (!isThere()) await new Promise(requestAnimationFrame);
+        window.fetch = fetch;
+        return [asked, most];
     }""")
-    expect(page.locator("tbody tr[data-name=row]").last).to_contain_text("q2999")
-    page.remove_listener("request", began)
-    assert max(most) == 1
-    # The live page asks once a second for the rows that it shows: those of before.
+    assert most == 1
+    # Only those where it rests; the live page asks once a second for the rows that it showed.
     assert set(asked) <= {0, 2800, 2900}
     assert len([begin for begin in asked if begin]) <= 4
 
@@ -137,7 +138,7 @@ def test_a_dragged_scrollbar_asks_once_it_rests_and_one_at_a_time(page, server):
 def test_runs_are_searched_by_name_and_tag_and_a_link_shows_the_same(page, server, plain):
     for number, name in enumerate(("alpha", "beta", "gamma")):
         make(server.directory / name, many=2)
-        for tag in ("<b>july</b>", "best")[: number + 1]:
+        for tag in ("july", "best")[: number + 1]:
             add_tag(layout_at(server.directory / name), tag)
     page.show("#/runs")
     rows = page.locator("tbody tr")
@@ -151,7 +152,7 @@ def test_runs_are_searched_by_name_and_tag_and_a_link_shows_the_same(page, serve
     page.keyboard.press("ControlOrMeta+a")
     page.keyboard.press("Delete")
     page.keyboard.press("Escape")
-    rows.filter(has_text="alpha").get_by_role("button", name="<b>july</b>").click()
+    rows.filter(has_text="alpha").get_by_role("button", name="july").click()
     expect(rows).to_have_count(3)
     rows.filter(has_text="gamma").get_by_role("button", name="best").click()
     expect(rows).to_have_count(2)

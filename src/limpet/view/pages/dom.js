@@ -91,8 +91,8 @@ function isSame(old, next) {
     && nameOf(old) === nameOf(next);
 }
 
-// What a person changed on the page stays.
-const THEIRS = new Set(["open"]);
+// What a person changed on the page stays, and what `main.js` says of a table that scrolls.
+const THEIRS = new Set(["open", "tabindex"]);
 
 function updateNode(old, next) {
   if (old === next) return;
@@ -140,8 +140,10 @@ export function textOf(value) {
 
 /** Return a table with a label for screen readers; `titles` are words or `[words, class]`. */
 export function table(label, titles, rows, attributes = {}) {
-  const head = (one) => (Array.isArray(one)
-    ? el("th", { scope: "col", class: one[1] }, one[0]) : el("th", { scope: "col" }, one));
+  const head = (one) => {
+    const [words, name = null] = [one].flat();
+    return words ? el("th", { scope: "col", class: name }, words) : el("td", { class: name });
+  };
   return el("div", { class: "wide" }, el("table", { class: "plain", "aria-label": label, ...attributes },
     el("thead", {}, el("tr", {}, titles.map(head))), el("tbody", {}, rows)));
 }

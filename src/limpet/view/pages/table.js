@@ -98,13 +98,20 @@ export class VirtualTable {
   /** A dragged scrollbar passes rows that nobody reads: only those where it rests are loaded. */
   scrolled() {
     const { scrollTop, clientHeight } = this.element;
-    const isFar = Math.abs(scrollTop - this.top) > clientHeight;
-    this.top = scrollTop;
     clearTimeout(this.rest);
-    if (!isFar && !this.isDragged) return void this.draw();
-    this.isDragged = true;
-    this.rest = setTimeout(() => { this.isDragged = false; this.draw(); }, REST_MS);
-    return void this.paint();
+    this.rest = setTimeout(() => this.rested(scrollTop), REST_MS);
+    // Within one view of where it rested, rows come at once.
+    this.isDragged ||= Math.abs(scrollTop - this.top) > clientHeight;
+    if (this.isDragged) this.paint();
+    else this.draw();
+  }
+
+  rested(at) {
+    // On a busy machine, the event comes later than the movement.
+    if (this.element.scrollTop !== at) return this.scrolled();
+    this.top = at;
+    this.isDragged = false;
+    return void this.draw();
   }
 
   async load() {

@@ -5,6 +5,7 @@ import { el, fill, isTyping, table, update } from "./dom.js";
 import { ago, count, money, plural } from "./format.js";
 import { intervalBar } from "./intervals.js";
 
+const SHORT = 40;
 const narrow = window.matchMedia("(max-width: 700px)");
 
 export function showRuns(root, source, given) {
@@ -93,15 +94,15 @@ function doneOf(run) {
 
 function scoreIn(score) {
   if (!score) return el("span", { class: "dim" }, "–");
-  if (score.mean === null || score.mean === undefined) return el("span", { class: "dim" }, labelWords(score.labels));
+  if (score.mean === null || score.mean === undefined) return el("span", { class: "dim", title: labelWords(score.labels) }, labelWords(score.labels, SHORT));
   return el("div", { class: "score" }, intervalBar(score, { width: 96 }) || el("span", { class: "no-bar" }),
     el("span", { class: "nowrap" }, score.words, score.interim ? el("span", { class: "dim" }, " so far") : null));
 }
 
 /** Return labels with their counts, the most frequent first. */
-export function labelWords(labels) {
+export function labelWords(labels, most = Infinity) {
   const ranked = Object.entries(labels || {}).sort((a, b) => b[1] - a[1]).slice(0, 4);
-  return ranked.map(([label, many]) => `${count(many)} ${label}`).join(", ") || "–";
+  return ranked.map(([label, many]) => `${count(many)} ${label.length > most ? `${label.slice(0, most)}…` : label}`).join(", ") || "–";
 }
 
 /** Return a run's state as a coloured word. */

@@ -70,7 +70,7 @@ def growing(server, name, many, first=10):
     go_on = threading.Event()
 
     async def waits(item):
-        while int(item.id[1:]) >= first and not go_on.is_set():
+        while int(item.id[1:]) >= first and not go_on.is_set():  # noqa: ASYNC110 - of a thread
             await asyncio.sleep(0.02)
         return limpet.Output(item.expected, limpet.Usage(cost=0.001 * (int(item.id[1:]) + 1)))
 
@@ -258,6 +258,45 @@ def test_columns_are_chosen_with_keys_and_kept_in_the_address(page, context, ser
     page.keyboard.press("Escape")
     first_rows(page)
     assert heads(page) == heads(other)
+
+
+def tab_to(page, words):
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.innerText") == words:
+            return
+    raise AssertionError(f"no key leads to {words}")
+
+
+def test_keys_alone_lead_from_the_runs_to_an_answer_and_to_a_comparison(page, plain):
+    page.show("#/runs")
+    page.get_by_role("link", name="plain", exact=True).wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("plain")
+    tab_to(page, "plain")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("plain")
+    tab_to(page, "Items")
+    page.keyboard.press("Enter")
+    expect(page.locator(".scroll")).to_be_focused()
+    first_rows(page)
+    tab_to(page, "closeness")
+    page.keyboard.press("Enter")
+    expect(page.locator("th[aria-sort=ascending]")).to_contain_text("closeness")
+    first_rows(page)
+    expect(page.locator(".scroll")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_contain_text("q000")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("h1")).to_contain_text("q030")
+    page.keyboard.press("Escape")
+    expect(page.locator(CHOSEN)).to_have_text("q030")
+    page.keyboard.press("Escape")
+    expect(page.locator("h1")).to_have_text("plain")
+    tab_to(page, "Compare")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Compare")
 
 
 VIEWS = ("runs", "run?run=plain", "items?run=plain", "item?run=plain&id=q003",

@@ -312,7 +312,9 @@ def _row(
     id_, trial = run_table.where(position)
     item = rows.get((id_, trial)) or ItemRecord(id_, trial, None, None)
     row = row_answer(run_table, position, item, score)
-    return {**row, "fields": {name: line_of(item.row.get(name)) for name in fields}}
+    if fields:
+        row["fields"] = {name: line_of(item.row.get(name)) for name in fields}
+    return row
 
 
 def row_answer(

@@ -27,6 +27,7 @@ export class VirtualTable {
     this.current = -1;
     this.version = 0;
     this.top = 0;
+    this.painted = 0;
     this.body = el("tbody");
     this.table = el("table", { "aria-label": label, "aria-rowcount": -1 },
       el("colgroup", {}, columns.map(widthOf)),
@@ -102,8 +103,10 @@ export class VirtualTable {
     this.rest = setTimeout(() => this.rested(scrollTop), REST_MS);
     // Within one view of where it rested, rows come at once.
     this.isDragged ||= Math.abs(scrollTop - this.top) > clientHeight;
-    if (this.isDragged) this.paint();
-    else this.draw();
+    // The spare rows are enough for a few steps: drawing each would cost frames.
+    const isDrawn = Math.abs(this.first - this.painted) < SPARE / 2;
+    if (this.isDragged) { if (!isDrawn) this.paint(); }
+    else if (!isDrawn || this.missing() !== null) this.draw();
   }
 
   rested(at) {
@@ -150,6 +153,7 @@ export class VirtualTable {
   }
 
   paint() {
+    this.painted = this.first;
     const first = Math.min(this.first, Math.max(0, this.total - 1));
     const last = Math.min(this.total, first + this.many);
     const rows = [];

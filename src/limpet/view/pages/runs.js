@@ -79,7 +79,7 @@ function runsTable(runs, since, toggle) {
       (run.tags || []).map((tag) => el("button", { type: "button", class: "tag", title: "Show only runs with this tag", onclick: () => toggle(tag) }, tag)))],
     // A narrow page has room for two columns: what people came for comes first.
     ...(narrow.matches ? [...scores, state, done] : [state, done, ...scores]),
-    ...(costs ? [[["cost", "right"], (run) => el("td", { class: "right" }, money(run.cost))]] : []),
+    ...(costs ? [[["cost", "right"], (run) => el("td", { class: "right nowrap" }, money(run.cost))]] : []),
     [["last active", "right"], (run) => el("td", { class: "dim right nowrap" }, ago(run.age_s === null || run.age_s === undefined ? null : run.age_s + since))],
   ];
   return table("Runs", shown.map(([title]) => title), runs.map((run) => el("tr", { "data-name": run.path }, shown.map(([, cell]) => cell(run)))));

@@ -2,14 +2,14 @@
 
 | promise | what would break it | tested by |
 |---|---|---|
-| what is typed stays | a label from another tab makes the form anew; a section appears above it; the own label, saved while one types on | `test_a_note_is_typed_on…` |
+| what is typed stays | a label from another tab makes the form anew | `test_a_note_is_typed_on…` |
 | the chosen row is an item | rows move in a sorted live table, a little or out of what is loaded | `test_the_chosen_row_is_an_item…` |
 | only what is looked at is read | a dragged scrollbar asks for each chunk it passes, or for many at once | `test_a_dragged_scrollbar…` |
 | labels are counted once | those read from a file are not, or show scores to somebody else | tests/unit/view/test_labels.py |
 | a run is found again | by name, by tag, by a link; by keyboard; on a phone | `test_runs_are_searched…`, `test_scores_are_in_view_on_a_phone…` |
 | nothing is cut in silence | a label of 400 letters; a cell that is too narrow | `test_long_labels…` |
-| columns are chosen | two scores with odd names, a field, a link, a report; by keyboard | `test_columns_are_chosen…` |
-| keys do everything | a filter, a column, a row, a way back | `test_keys_alone…` |
+| columns are chosen | two scores with odd names, a field, a link; by keyboard | `test_columns_are_chosen…` |
+| keys lead everywhere | a search, a sorted column, a row, a way back, a comparison | `test_keys_alone…` |
 | 200% | a page that scrolls sideways | `test_a_page_at_200_percent…` |
 """  # noqa: E501 - a table
 

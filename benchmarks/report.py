@@ -1,4 +1,4 @@
-"""How long does it take to make a report, to open it from disk, and to open an item in it?
+"""How long does it take to make a report, to open it from disk, to open an item and to scroll?
 
 Making it is in CPU seconds, opening in seconds of the browser's own clock, each the least or the
 median of several: others may use the machine.
@@ -36,6 +36,25 @@ OPEN = """async (id) => {
         await new Promise(requestAnimationFrame);
     }
     return performance.now() - began;
+}"""
+SCROLL = """async (step) => {
+    location.hash = "#/items";
+    const later = (ms) => new Promise((done) => setTimeout(done, ms));
+    while (!document.querySelector("tbody tr[data-name=row]")) await later(10);
+    await later(1000);
+    const long = [], frames = [];
+    const observer = new PerformanceObserver((list) => long.push(...list.getEntries()));
+    observer.observe({ type: "longtask" });
+    const scroll = document.querySelector(".scroll");
+    for (let before = performance.now(), at = 0; at < 180; at += 1) {
+        scroll.scrollTop += step;
+        const now = await new Promise(requestAnimationFrame);
+        frames.push(now - before);
+        before = now;
+    }
+    await later(500);
+    const longest = Math.max(0, ...long.map(({ duration }) => duration));
+    return [longest / 1000, frames.sort((a, b) => a - b)[90] / 1000];
 }"""
 
 
@@ -94,6 +113,17 @@ def item_s(browser: Browser, file: Path, ids: list[str]) -> float:
     return seconds
 
 
+def scroll_s(browser: Browser, file: Path, step: int) -> tuple[float, float]:
+    """Return the longest task while the items scroll, and the median time between two frames."""
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    page.locator("main .card").first.wait_for()
+    longest, frame = page.evaluate(SCROLL, step)
+    context.close()
+    return longest, frame
+
+
 def main() -> None:
     items = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     folder = Path(tempfile.mkdtemp(dir=".")).resolve()
@@ -112,6 +142,8 @@ def main() -> None:
             ready = min(ready_s(browser, file) for _ in range(3))
             ids = [f"q{number}" for number in range(0, items, max(1, items // 20))]
             opened = item_s(browser, file, ids)
+            # A wheel passes a few rows a frame, a dragged scrollbar hundreds.
+            scrolled = [scroll_s(browser, file, step) for step in (60, 29 * items // 180)]
             browser.close()
     finally:
         shutil.rmtree(folder)
@@ -121,6 +153,8 @@ def main() -> None:
         ("the file is made, CPU", making, 10.0),
         ("it is ready in Chromium", ready, 1.5),
         ("an item opens", opened, 0.1),
+        ("the longest task while the items scroll", max(one for one, _ in scrolled), 0.1),
+        ("a frame while they scroll, median", max(one for _, one in scrolled), 0.017),
     ]
     table = [
         [name, f"{seconds:.3f} s", f"≤ {limit:g} s", verdict(seconds <= limit)]

@@ -20,7 +20,7 @@ from limpet.text import quoted
 from limpet.trace import events_in
 from limpet.view.hiding_table import HidingTable
 from limpet.view.label_answers import labelled_in, labelled_positions, labelling_answer, score_of
-from limpet.view.run_answers import fields_of
+from limpet.view.run_answers import MOST_FIELDS, fields_of
 from limpet.view.shown_values import PART, WHOLE, Shortener, line_of
 from limpet.view.viewed_runs import ViewedRun, unspelled
 
@@ -116,6 +116,8 @@ def _seconds(value: Any) -> float | None:
 
 Query = MultiMapping[str]
 _MOST_ROWS = 200
+_FIELD = "field:"
+"""Before the name of a field that is a column of the table."""
 _ANY = "1"
 """The value of `failed` that means all steps: no evaluator can have this name."""
 _SEARCH_S = 0.4
@@ -138,12 +140,14 @@ def items_answer(opened: ViewedRun, query: Query) -> dict[str, Any]:
     some = positions[begin : begin + many]
     rows = {(item.id, item.trial): item for item in run_table.read(some)}
     score = score_of(run_table, query.get("score"))
+    columns = (name.partition(_FIELD) for name in query.getall("columns", []))
+    fields = [name for none, found, name in columns if found and not none][:MOST_FIELDS]
     return {
         **about_items(opened),
         "matching": len(positions),
         "left_to_search": left,
         "from": begin,
-        "rows": [_row(run_table, int(position), rows, score) for position in some],
+        "rows": [_row(run_table, int(position), rows, score, fields) for position in some],
     }
 
 
@@ -303,10 +307,14 @@ def _row(
     position: int,
     rows: Mapping[tuple[str, int], ItemRecord],
     score: ScoreName | None,
+    fields: Sequence[str],
 ) -> dict[str, Any]:
     id_, trial = run_table.where(position)
     item = rows.get((id_, trial)) or ItemRecord(id_, trial, None, None)
-    return row_answer(run_table, position, item, score)
+    row = row_answer(run_table, position, item, score)
+    if fields:
+        row["fields"] = {name: line_of(item.row.get(name)) for name in fields}
+    return row
 
 
 def row_answer(

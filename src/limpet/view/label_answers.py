@@ -207,7 +207,7 @@ def labelled_in(
     """
     run_table = opened.run_table
     score = score_of(run_table, name)
-    done = set(labelled_positions(run_table, score))
+    done = {*labelled_positions(run_table, score), *in_file_positions(run_table, score)}
     count = int(np.isin(positions, list(done)).sum()) if done else 0
     following = None
     if count < len(positions):
@@ -229,10 +229,22 @@ def labelled_positions(run_table: HidingTable, score: ScoreName | None) -> list[
     )
 
 
+def in_file_positions(run_table: HidingTable, score: ScoreName | None) -> list[int]:
+    """Return the positions of drawn answers that were labelled in a file only."""
+    labelling = run_table.labelling
+    return run_table.positions_of(
+        answer for answer in labelling.queue if labelling.is_in_file(answer, score)
+    )
+
+
 def draw_answer(opened: ViewedRun, name: str | None = None) -> dict[str, Any]:
     """Return how many drawn answers are labelled."""
-    positions = np.array(opened.run_table.positions_of(opened.run_table.labelling.queue), np.intp)
-    return {"drawn": len(positions), **labelled_in(opened, positions, None, name)}
+    run_table = opened.run_table
+    positions = np.array(run_table.positions_of(run_table.labelling.queue), np.intp)
+    in_file = in_file_positions(run_table, score_of(run_table, name))
+    found = labelled_in(opened, positions, None, name)
+    person = run_table.labelling.person
+    return {"drawn": len(positions), "in_file": len(in_file), "person": person, **found}
 
 
 # ---- what a person sends ------------------------------------------------------------------------

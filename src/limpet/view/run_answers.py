@@ -25,7 +25,7 @@ logger = logging.getLogger("limpet.view")
 _MOST_LIVE, _MOST_ITEMS = 4, 200_000
 _MOST_FAILURES, _MOST_GROUPS, _MOST_IDS = 2_000, 50, 3
 _MOST_IN_FLIGHT = 50
-_FIRST_ROWS, _MOST_FIELDS = 20, 50
+_FIRST_ROWS, MOST_FIELDS = 20, 50
 _LEAST_ENDED = 20
 """The p99 of fewer calls says little."""
 
@@ -105,6 +105,7 @@ def _line(address: str, run: Description) -> dict[str, Any]:
         "name": address,
         "path": address,
         "state": run.state,
+        "state_now": run.state_now,
         **({} if run.why is None else {"why": run.why}),
         "sessions": run.sessions,
         "began": run.began,
@@ -197,7 +198,7 @@ def fields_of(opened: ViewedRun) -> list[str]:
         names: dict[str, None] = {}
         for item in opened.run_table.read(range(min(_FIRST_ROWS, rows)), whole=False):
             names |= dict.fromkeys(name for name in item.row if name not in item.roles.values())
-        opened.fields = (rows, [*names][:_MOST_FIELDS])
+        opened.fields = (rows, [*names][:MOST_FIELDS])
     return opened.fields[1]
 
 

@@ -386,7 +386,7 @@ def test_the_draw_is_taken_in_its_random_order(runs):
         assert (await client.data("items?run=one&labelled=1"))["matching"] == 3
         assert (await client.data("items?run=one&labelled=0"))["matching"] == 13
         assert (await client.data("run?run=one"))["labels"] == {
-            "drawn": 3, "labelled": 3, "unlabelled": None,
+            "drawn": 3, "in_file": 0, "person": "", "labelled": 3, "unlabelled": None,
         }  # fmt: skip
 
 
@@ -403,6 +403,34 @@ def test_a_second_draw_is_hidden_at_once_and_comes_after_the_first(runs, tmp_pat
         assert [list(row["scores"]) for row in rows] == [["right"], [], [], [], []]
 
     assert len(PeopleFile.load(RunReader(runs / "one").layout).draws) == 2
+
+
+def test_labels_read_from_a_file_count_in_the_draw_and_show_no_score(runs, tmp_path):
+    drawn = drawn_in(runs)
+    result = limpet.load_run(runs / "one")
+    rows = [{"id": id_, "trial": trial, "label": "good"} for id_, trial in drawn]
+
+    def counted(person=""):
+        async def use(client):
+            return (await client.data("run?run=one"))["labels"], await client.item(*drawn[0])
+
+        return on_page(runs, person=person)(use)
+
+    assert (counted()[0]["labelled"], counted()[0]["in_file"]) == (0, 0)
+    found = result.calibrate("right", rows[:2])
+    labels, item = counted()
+    assert (found.drawn, labels["labelled"], labels["in_file"], labels["drawn"]) == (2, 2, 2, 3)
+    assert (labels["unlabelled"]["id"], labels["unlabelled"]["trial"]) == drawn[2]
+    assert item["hidden"]
+    # A file mostly does not say whose labels it has: they are not those of a person with a name.
+    assert counted("Ann")[0]["labelled"] == 0
+
+    async def label(client):
+        await client.label(drawn[0][0], "bad", trial=drawn[0][1])
+        await client.label(drawn[0][0], None, trial=drawn[0][1])
+
+    on_page(runs)(label)
+    assert counted()[0]["labelled"] == 1  # what was taken back does not count
 
 
 def test_another_person_labels_unseen_too_and_sees_what_others_said_only_then(runs):

@@ -47,6 +47,7 @@ class Labelling:
         self._said: list[Said] | None = None
         self._drawn: dict[IdAndTrial, tuple[Drawn, str]] = {}
         self._trials: dict[str, list[int]] = {}
+        self._kept: dict[str, set[IdAndTrial]] = {}
         self._mine: dict[IdAndTrial, dict[str, _Opinion]] = {}
         self._others: dict[IdAndTrial, dict[tuple[str, str], Said]] = {}
         self.queue: list[IdAndTrial] = []
@@ -75,12 +76,22 @@ class Labelling:
             state = None
         if state == self._people_state:
             return False
-        draws = PeopleFile.load(self._layout).draws
+        people = PeopleFile.load(self._layout)
+        draws = people.draws
         self._drawn = {(c.id, c.trial): (c, draw.at) for draw in draws for c in draw.cells}
+        cells = {cell for cell, _ in self._drawn.values()}
         self._trials = {}
         for id_, trial in self._drawn:
             self._trials.setdefault(id_, []).append(trial)
         self.queue = list(dict.fromkeys((c.id, c.trial) for d in _in_turn(draws) for c in d.cells))
+        self._kept = {
+            name: {
+                (one.id, one.trial)
+                for one in kept.labels
+                if not one.seen and Drawn(one.id, one.trial, one.output) in cells
+            }
+            for name, kept in people.calibrations.items()
+        }
         self._people_state = state
         return True
 
@@ -126,6 +137,16 @@ class Labelling:
             one.has_label and (one.was_unseen or answer not in self._drawn)
             for one in self._opinions(answer, score)
         )
+
+    def is_in_file(self, answer: IdAndTrial, score: ScoreName | None) -> bool:
+        """Return whether a drawn answer has only a label that `limpet calibrate` read from a file.
+
+        It counts as done for those who do not say who they are, as files mostly do not. It shows
+        nobody a score: the file may be another person's.
+        """
+        if self.person or answer in self._mine or answer in self._others:
+            return False
+        return score is not None and answer in self._kept.get(str(score), ())
 
     def is_shown(self, id_: str, score: ScoreName) -> bool:
         """Return whether a score of an item may be seen."""

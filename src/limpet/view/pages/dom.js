@@ -53,34 +53,46 @@ export function update(node, ...children) {
 }
 
 function updateChildren(node, wanted) {
+  const all = [...wanted.childNodes];
+  let left = null; // the names of those still to come, from the first difference on
   let old = node.firstChild;
-  for (const next of [...wanted.childNodes]) {
+  all.forEach((next, at) => {
+    if (old && !isSame(old, next)) {
+      left ||= new Set(all.slice(at).map(nameOf));
+      while (old && nameOf(old) && !isSame(old, next) && !left.has(nameOf(old))) old = without(old);
+    }
+    left?.delete(nameOf(next));
     if (old && isSame(old, next)) {
       const following = old.nextSibling;
       updateNode(old, next);
       old = following;
-    } else if (old) {
+    } else if (old && !nameOf(old)) {
       const following = old.nextSibling;
       node.replaceChild(next, old);
       old = following;
     } else {
-      node.append(next);
+      node.insertBefore(next, old); // `old` comes later: what is typed there stays
     }
-  }
-  while (old) {
-    const following = old.nextSibling;
-    old.remove();
-    old = following;
-  }
+  });
+  while (old) old = without(old);
+}
+
+const nameOf = (node) => node.dataset?.name;
+
+/** Remove a node, and return the one after it. */
+function without(node) {
+  const following = node.nextSibling;
+  node.remove();
+  return following;
 }
 
 function isSame(old, next) {
   return old.nodeType === next.nodeType && old.nodeName === next.nodeName
-    && old.dataset?.name === next.dataset?.name;
+    && nameOf(old) === nameOf(next);
 }
 
-// What a person changed on the page stays.
-const THEIRS = new Set(["open"]);
+// What a person changed on the page stays, and what `main.js` says of a table that scrolls.
+const THEIRS = new Set(["open", "tabindex"]);
 
 function updateNode(old, next) {
   if (old === next) return;
@@ -128,8 +140,10 @@ export function textOf(value) {
 
 /** Return a table with a label for screen readers; `titles` are words or `[words, class]`. */
 export function table(label, titles, rows, attributes = {}) {
-  const head = (one) => (Array.isArray(one)
-    ? el("th", { scope: "col", class: one[1] }, one[0]) : el("th", { scope: "col" }, one));
+  const head = (one) => {
+    const [words, name = null] = [one].flat();
+    return words ? el("th", { scope: "col", class: name }, words) : el("td", { class: name });
+  };
   return el("div", { class: "wide" }, el("table", { class: "plain", "aria-label": label, ...attributes },
     el("thead", {}, el("tr", {}, titles.map(head))), el("tbody", {}, rows)));
 }

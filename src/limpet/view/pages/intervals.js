@@ -5,9 +5,13 @@ import { number, range, signed } from "./format.js";
 
 const HEIGHT = 14;
 
-/** Return the bar: the interval, and a mark for the mean; paler while the run goes on. */
+/**
+ * Return the bar: the interval, and a mark for the mean; paler while the run goes on. Null: without
+ * a range and an interval, no place is right.
+ */
 export function intervalBar(score, { width = 120 } = {}) {
   const [from, to] = score.range || span(score);
+  if (from === to) return null;
   const at = (value) => Math.max(1, Math.min(width - 1, ((value - from) / (to - from || 1)) * width));
   const low = at(score.low ?? score.mean);
   const high = at(score.high ?? score.mean);

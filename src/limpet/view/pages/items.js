@@ -1,6 +1,6 @@
 // Every item of a run in one table, to sort, filter and open. The address holds all of that.
 
-import { changed, go, to } from "./address.js";
+import { changed, go, replace, to } from "./address.js";
 import { el, fill, isTyping, update } from "./dom.js";
 import { count, money, plural, scoreWords, seconds } from "./format.js";
 import { VirtualTable } from "./table.js";
@@ -11,46 +11,62 @@ const SEARCH_AGAIN_MS = 50;
 /** The item opened last: the table scrolls to it. */
 export const lastOpened = { run: "", id: "", trial: 0 };
 
-export function showItems(root, source, query) {
+export function showItems(root, source, given) {
+  let query = given;
   const run = query.get("run") || "";
   const bar = el("form", { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() });
   const note = el("p", { class: "dim", "aria-live": "polite" });
   const target = el("div", { class: "fill" });
   fill(root, el("div", { class: "title" }, el("h1", {}, el("a", { href: to("run", { run }) }, run), " items"), note), bar, target);
   let table = null;
+  let known = null;
   let shape = "";
   let searching = null;
 
   const change = (changes) => go("items", changed(query, changes));
   async function rows(from, many) {
     const found = await source.items(run, query, from, many);
+    known = found;
     update(note, noteOf(found, run, query));
     clearTimeout(searching);
-    if (found.left_to_search) searching = setTimeout(() => table?.refresh(), SEARCH_AGAIN_MS);
+    if (found.left_to_search) searching = setTimeout(() => table?.refresh().catch(() => {}), SEARCH_AGAIN_MS);
     return found;
   }
 
   async function refresh() {
-    const wasOpen = !table && lastOpened.run === run && lastOpened.id;
-    const [known, near] = await Promise.all([rows(table ? table.chunk : 0, 100),
-      wasOpen ? source.near(run, query, lastOpened.id, lastOpened.trial) : null]);
+    if (table) await table.refresh();
+    else await rows(0, 100);
     const now = JSON.stringify([known.columns, known.trials, hasLabels(known)]);
-    if (table && now === shape) return table.refresh();
+    if (now === shape) return;
     shape = now;
-    if (!bar.contains(document.activeElement)) fill(bar, filterBar(known, query, change));
+    if (!bar.contains(document.activeElement)) fill(bar, filterBar(known, query, change), chooser(known, query, choose, source.isLive));
+    await build();
+    if (!bar.contains(document.activeElement)) table.element.focus({ preventScroll: true });
+  }
+
+  async function build() {
+    const wasOpen = !table && lastOpened.run === run && lastOpened.id;
+    const near = wasOpen ? await source.near(run, query, lastOpened.id, lastOpened.trial) : null;
     const before = table;
+    const columns = shownColumns(known, query, source.isLive);
     table = new VirtualTable({
-      label: `Items of ${run}`, columns: columnsOf(known), sorted: query.get("sort") || "",
-      rows, cells: (row) => cells(row, known), sort: (name) => change({ sort: name }),
+      label: `Items of ${run}`, columns, sorted: query.get("sort") || "",
+      rows, cells: (row) => columns.map(({ cell }) => cell(row)), sort: (name) => change({ sort: name }),
       open: (row) => go("item", changed(query, { id: row.id, trial: row.trial || null })),
+      find: async (row) => (await source.near(run, query, row.id, row.trial)).at,
     });
     before?.close();
     fill(target, table.element);
     await table.draw();
     if (before) table.restore(before);
-    else if (near && near.at !== null) table.moveTo(near.at);
-    if (!bar.contains(document.activeElement)) table.element.focus({ preventScroll: true });
-    return null;
+    else if (near && near.at !== null) table.moveTo(near.at, lastOpened);
+  }
+
+  // The address changes without a new page, so that the chooser stays open and keeps the focus.
+  function choose(names) {
+    query = changed(query, { columns: names });
+    replace("items", query);
+    build();
   }
 
   const typing = (event) => {
@@ -58,6 +74,7 @@ export function showItems(root, source, query) {
       event.preventDefault();
       bar.querySelector("input[type=search]")?.focus();
     } else if (event.key === "Escape") {
+      bar.querySelector("details")?.removeAttribute("open");
       if (bar.contains(document.activeElement)) table?.element.focus();
       else go("run", { run });
     }
@@ -79,34 +96,45 @@ function noteOf(found, run, query) {
   return [found.matching === found.total ? all : `${count(found.matching)} of ${all}`,
     found.left_to_search ? `, searched ${count(inFile - found.left_to_search)} of ${count(inFile)}` : null,
     found.not_searched ? `, ${count(found.not_searched)} not searched: their texts are not in this file` : null,
-    FILTERS.some((name) => query.has(name)) ? [" · ", el("a", { href: to("items", { run, sort: query.get("sort") }) }, "no filters")] : null];
+    FILTERS.some((name) => query.has(name)) ? [" · ", el("a", { href: to("items", without(query, FILTERS)) }, "no filters")] : null];
 }
+
+function without(query, names) { return changed(query, Object.fromEntries(names.map((name) => [name, null]))); }
 
 const scoresOf = (known) => known.columns.filter(({ kind }) => kind === "score" || kind === "label");
 const hasLabels = (known) => Boolean(known.has_draw || known.has_labels);
 const hasCost = (known) => known.columns.some(({ name }) => name === "cost");
 
-// Widths in letters. Input and output share the remaining width, at least this much.
-function columnsOf(known) {
+// Every column; those that always stay have no key. Widths in letters. Input and output share the
+// remaining width, at least this much.
+function columnsOf(known, isLive) {
+  const answer = (row) => (row.error ? el("span", { class: "bad" }, row.error) : row.output ?? el("span", { class: "dim" }, row.status.replaceAll("_", " ")));
   return [
-    { title: "id", sort: "position", ch: 16 }, ...(known.trials > 1 ? [{ title: "trial", align: "right", ch: 6 }] : []),
-    { title: "input", ch: 12, grows: true }, { title: "output", ch: 12, grows: true },
-    ...scoresOf(known).map(({ name }) => ({ title: name, align: "right", sort: name, ch: 13 })),
-    ...(hasLabels(known) ? [{ title: "your label", ch: 13 }] : []),
-    { title: "time", align: "right", sort: "seconds", ch: 10 },
-    ...(hasCost(known) ? [{ title: "cost", align: "right", sort: "cost", ch: 11 }] : []),
+    { title: "id", sort: "position", ch: 16, cell: (row) => row.id },
+    ...(known.trials > 1 ? [{ title: "trial", align: "right", ch: 6, cell: (row) => count(row.trial) }] : []),
+    { key: "input", title: "input", ch: 12, grows: true, cell: (row) => row.input ?? "" },
+    { key: "output", title: "output", ch: 12, grows: true, cell: answer },
+    // A report has the rows' fields only among its texts.
+    ...(isLive ? known.fields || [] : []).map((name) => ({ key: `field:${name}`, title: name, ch: 13, isExtra: true, cell: (row) => own(row.fields, name) ?? "" })),
+    ...scoresOf(known).map(({ name }) => ({ key: `score:${name}`, title: name, align: "right", sort: name, ch: 13, cell: (row) => scoreCell(row, name) })),
+    ...(hasLabels(known) ? [{ key: "label", title: "your label", ch: 13, cell: (row) => row.label ?? "" }] : []),
+    { key: "time", title: "time", align: "right", sort: "seconds", ch: 10, cell: (row) => (row.seconds ? seconds(row.seconds) : "") },
+    ...(hasCost(known) ? [{ key: "cost", title: "cost", align: "right", sort: "cost", ch: 11, cell: (row) => (row.cost ? money(row.cost) : "") }] : []),
   ];
 }
 
-function cells(row, known) {
-  return [
-    row.id, ...(known.trials > 1 ? [count(row.trial)] : []),
-    row.input ?? "", row.error ? el("span", { class: "bad" }, row.error) : row.output ?? el("span", { class: "dim" }, row.status.replaceAll("_", " ")),
-    ...scoresOf(known).map(({ name }) => scoreCell(row, name)),
-    ...(hasLabels(known) ? [row.label ?? ""] : []),
-    row.seconds ? seconds(row.seconds) : "",
-    ...(hasCost(known) ? [row.cost ? money(row.cost) : ""] : []),
-  ];
+const own = (object, name) => (object && Object.hasOwn(object, name) ? object[name] : null);
+const isShown = ({ key, isExtra }, query) => !key || (query.has("columns") ? query.getAll("columns").includes(key) : !isExtra);
+
+function shownColumns(known, query, isLive) { return columnsOf(known, isLive).filter((column) => isShown(column, query)); }
+
+function chooser(known, query, choose, isLive) {
+  const boxes = columnsOf(known, isLive).filter(({ key }) => key).map((column) =>
+    [column.key, el("input", { type: "checkbox", checked: isShown(column, query), onchange: () => chosen() }), column.title]);
+  // "id" stands for no other column.
+  const chosen = () => choose(["id", ...boxes.filter(([, box]) => box.checked).map(([key]) => key)]);
+  return el("details", { class: "chooser" }, el("summary", { class: "button" }, "Columns"),
+    el("fieldset", {}, el("legend", { class: "aloud" }, "Columns"), boxes.map(([, box, title]) => el("label", {}, box, " ", title))));
 }
 
 function scoreCell(row, name) {

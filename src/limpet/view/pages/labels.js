@@ -22,7 +22,8 @@ export function labelForm(item, near, page) {
   const words = page.query.has("draw") || last.id === item.id ? last.words : "";
   const keep = (event) => { event.preventDefault(); give(event.currentTarget, item, page); };
   return el("section", { class: "label", "data-name": "label", "aria-label": "Your label" },
-    el("form", { onsubmit: keep, "data-name": `${asked.score} ${item.label?.at}`, onkeydown: leave },
+    // A new form only after what was typed is saved: a label from elsewhere must not empty it.
+    el("form", { onsubmit: keep, "data-name": `${asked.score} ${page.view.saves || 0}`, onkeydown: leave },
       el("div", { class: "row" }, title(item, page), progress(near, page)),
       field(item),
       el("div", { class: "row" },
@@ -93,7 +94,13 @@ function give(form, item, page) {
   const label = (values.get("label") || "").trim();
   const note = (values.get("note") || "").trim();
   if (!label && !note) complain(page, "Choose a label first.");
-  else post(item, page, label || null, note);
+  else post(item, page, label || null, note, () => isSaid(form, label, note));
+}
+
+/** Return whether a form still says what was sent. */
+function isSaid(form, label, note) {
+  const values = new FormData(form);
+  return (values.get("label") || "").trim() === label && (values.get("note") || "").trim() === note;
 }
 
 function complain(page, words) {
@@ -102,7 +109,7 @@ function complain(page, words) {
   if (fault) fill(fault, words).hidden = false;
 }
 
-async function post(item, page, label, note) {
+async function post(item, page, label, note, isDone = () => true) {
   if (page.view.isSending) return;
   page.view.isSending = true;
   const { run, query, source, again, step } = page;
@@ -111,6 +118,7 @@ async function post(item, page, label, note) {
     await source.label({
       run, id: item.id, trial: item.trial, evaluator: item.labelling.score, label, note, answer: item.labelling.answer,
     });
+    if (isDone()) page.view.saves = (page.view.saves || 0) + 1;
     const back = changed(query, { id: null, trial: null });
     const near = await source.near(run, back, item.id, item.trial);
     tell(item.id, words(query.has("draw") ? ` · ${count(near.labelled)} of ${count(near.matching)} labelled` : ""));

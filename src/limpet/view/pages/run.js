@@ -55,9 +55,9 @@ function heading(about, run) {
 
 // The answers drawn by `limpet sample`, in random order.
 function labelLink(about, run) {
-  const { drawn, labelled, unlabelled } = about.labels || {};
+  const { drawn, labelled, unlabelled, in_file: inFile, person } = about.labels || {};
   if (!drawn || !about.can_label) return null;
-  const words = `Label: ${count(labelled)} of ${count(drawn)} done`;
+  const words = `Label: ${count(labelled)} of ${count(drawn)} done${person ? ` by ${person}` : ""}${inFile ? `, ${inFile === labelled ? "" : `${count(inFile)} `}in a file` : ""}`;
   const where = unlabelled ? to("item", { run, draw: 1, id: unlabelled.id, trial: unlabelled.trial || null }) : to("items", { run, draw: 1 });
   return el("a", { class: "button", href: where }, words);
 }

@@ -22,6 +22,7 @@ from limpet.json_values import is_deep_text
 from limpet.run.control import control
 from limpet.view.access import AccessCheck, Faults, failed, server_log
 from limpet.view.compare_answers import compare_answer
+from limpet.view.field_answers import by_answer
 from limpet.view.item_answers import item_answer, items_answer, near_answer
 from limpet.view.label_answers import (
     MOST_BYTES,
@@ -29,6 +30,7 @@ from limpet.view.label_answers import (
     keep_label,
 )
 from limpet.view.run_answers import RunsList, mark_of, now_if_running, run_answer
+from limpet.view.setup_answers import setup_answer
 from limpet.view.viewed_runs import Labeller, NoSuchRunError, ViewedRun, ViewedRuns
 
 PAGES = Path(__file__).parent / "pages"
@@ -129,6 +131,8 @@ class PageServer:
         app = web.Application(middlewares=middlewares, client_max_size=MOST_BYTES)
         app.router.add_get("/api/runs", self._runs)
         app.router.add_get("/api/run", self._of_run(_about_run))
+        app.router.add_get("/api/by", self._of_run(by_answer))
+        app.router.add_get("/api/setup", self._of_run(setup_answer))
         app.router.add_get("/api/items", self._of_run(items_answer))
         app.router.add_get("/api/near", self._of_run(near_answer))
         app.router.add_get("/api/item", self._of_run(item_answer))
@@ -223,7 +227,7 @@ class PageServer:
                     return failed(error)  # the query is wrong: the run stays open
                 if found is None:
                     return failed(NoSuchRunError("no such item in this run"))
-                if found.get("left_to_search"):
+                if found.get("left_to_search") or found.get("is_stale"):
                     tag = ""  # the next answer will differ
                 return _response(tag, encoded(found))
 

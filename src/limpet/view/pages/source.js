@@ -38,6 +38,10 @@ export class ServerSource {
 
   run(run) { return this.ask("run", { run }); }
 
+  by(run, field) { return this.ask("by", { run, field }); }
+
+  setup(run) { return this.ask("setup", { run }); }
+
   items(run, query, from, many) {
     const params = new URLSearchParams(query);
     params.set("run", run);

@@ -133,7 +133,7 @@ def _scores(group: Mapping[str, Any]) -> list[dict[str, Any]]:
     found = []
     for claim in score_claims(group):
         score = group["scores"][claim["name"]]
-        apart = apart_words(score["from_rest"]) if "from_rest" in score else ""
+        apart = apart_words(score["from_rest"]) if "from_rest" in score else None
         claimed = {name: claim[name] for name in _CLAIMED}
         found.append({**claimed, "words": score_words(score), "apart": apart})
     return found

@@ -88,9 +88,7 @@ class HidingTable(RunTable):
         if not self.hides:
             return []
         drawn, is_shown = self.labelling.drawn_ids, self.labelling.is_shown
-        return [
-            row for id_, row in self._rows.items() if id_ in drawn and not is_shown(id_, name)
-        ]
+        return [row for id_, row in self._rows.items() if id_ in drawn and not is_shown(id_, name)]
 
     @property
     def _rows(self) -> dict[str, int]:

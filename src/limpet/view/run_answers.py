@@ -26,6 +26,8 @@ from limpet.view.viewed_runs import ViewedRun, ViewedRuns
 
 logger = logging.getLogger("limpet.view")
 _MOST_LIVE, _MOST_ITEMS = 4, 200_000
+_MOST_AT_ONCE = 100_000
+"""Reading the results of a run with more cells takes seconds: its progress is shown first."""
 _MOST_FAILURES, _MOST_GROUPS, _MOST_IDS = 2_000, 50, 3
 _MOST_TRACEBACKS, _LONGEST_TRACEBACK = 10, 4_000
 _MOST_IN_FLIGHT = 50
@@ -121,6 +123,16 @@ def _line(address: str, run: Description) -> dict[str, Any]:
         "tokens": run.used.get("tokens"),
         "tags": run.tags,
     }
+
+
+def first_answer(path: Path, address: str) -> dict[str, Any] | None:
+    """Return the name and the progress of a large run, without reading its results; None: small."""
+    with RunReader(path) as reader:
+        session = reader.session
+        if (session.items or 0) * session.trials * len(session.steps) <= _MOST_AT_ONCE:
+            return None
+        run = describe(reader, numbers={"workflow": {}, "scores": {}, "evaluators": {}})
+    return {"run": address, "is_first": True, **run_data(run)}
 
 
 def run_answer(opened: ViewedRun, address: str, *, can_label: bool) -> dict[str, Any]:

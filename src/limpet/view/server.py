@@ -29,7 +29,7 @@ from limpet.view.label_answers import (
     checked_fields,
     keep_label,
 )
-from limpet.view.run_answers import RunsList, mark_of, now_if_running, run_answer
+from limpet.view.run_answers import RunsList, first_answer, mark_of, now_if_running, run_answer
 from limpet.view.setup_answers import setup_answer
 from limpet.view.viewed_runs import Labeller, NoSuchRunError, ViewedRun, ViewedRuns
 
@@ -130,7 +130,7 @@ class PageServer:
         middlewares = [access.check, Faults().caught]
         app = web.Application(middlewares=middlewares, client_max_size=MOST_BYTES)
         app.router.add_get("/api/runs", self._runs)
-        app.router.add_get("/api/run", self._of_run(_about_run))
+        app.router.add_get("/api/run", self._run)
         app.router.add_get("/api/by", self._of_run(by_answer))
         app.router.add_get("/api/setup", self._of_run(setup_answer))
         app.router.add_get("/api/items", self._of_run(items_answer))
@@ -150,6 +150,23 @@ class PageServer:
     async def _runs(self, request: web.Request) -> web.Response:
         async with self._list_lock:  # two pages with the list share one answer
             return await self._answered(request, self._list.answer)
+
+    async def _run(self, request: web.Request) -> web.Response:
+        """Answer about a run; with `soon`, only what is known at once of a large one."""
+        address = request.query.get("run", "")
+
+        def work() -> dict[str, Any] | None:
+            is_read = self.runs.is_read(address)
+            return None if is_read else first_answer(self.runs.path(address), address)
+
+        if "soon" in request.query:
+            try:
+                first = await asyncio.to_thread(work)
+            except (LimpetError, OSError, ValueError) as error:
+                return failed(error)
+            if first is not None:
+                return _response("", encoded(first))
+        return await self._tagged(request, _about_run)
 
     def _of_run(self, answer: Answer) -> Callable[[web.Request], Any]:
         async def handle(request: web.Request) -> web.Response:

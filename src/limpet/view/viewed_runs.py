@@ -194,6 +194,11 @@ class ViewedRuns:
                         opened.reader.close()
                 return
 
+    def is_read(self, address: str) -> bool:
+        """Return whether the results of a run have been read."""
+        opened = self._opened.get(address)
+        return opened is not None and opened.run_table.version > 0
+
     def _open(self, address: str, path: Path) -> ViewedRun:
         with self._lock:
             opened = self._opened.get(address) or ViewedRun(path, self.labeller)

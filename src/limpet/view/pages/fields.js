@@ -51,7 +51,7 @@ export function fieldTables(root, source, run) {
       hasFailed ? el("td", { class: value.failed ? "right bad" : "right dim" }, value.failed ? count(value.failed) : "–") : null,
       el("td", {}, score ? score.words : "–", score?.interim ? el("span", { class: "dim" }, " so far") : null),
       el("td", {}, typeof score?.mean === "number" ? intervalBar({ ...score, range: score.range || among }) : el("span", { class: "dim" }, "–")),
-      el("td", { class: score?.apart ? "rest" : "rest dim" }, score?.apart || "may be chance"));
+      el("td", { class: score?.apart ? "rest" : "rest dim" }, score?.apart || (score?.apart === "" ? "may be chance" : "–")));
   }
 
   async function load() {

@@ -22,7 +22,12 @@ export function showRun(root, source, query) {
   const setup = setupPart(parts.setup, source, run);
   const give = ordersFor(run, source, () => refresh());
   async function refresh() {
-    const about = await source.run(run);
+    let about = await source.run(run, !charts);
+    if (about.is_first) {
+      update(parts.head, heading(about, run), el("p", { class: "dim", role: "status" }, "Reading the results …"));
+      update(parts.steps, steps(about));
+      about = await source.run(run);
+    }
     update(parts.head, heading(about, run));
     update(parts.orders, orderButtons(about, give));
     update(parts.scores, headline(about, run));

@@ -2,7 +2,7 @@
 
 import { to } from "./address.js";
 import { el } from "./dom.js";
-import { count, money, number, plural, seconds } from "./format.js";
+import { count, number, plural, seconds } from "./format.js";
 
 const FEW = 8;
 const MARKS = ["p50", "p90", "p99"];
@@ -21,7 +21,7 @@ export function scoreShape(shape, run) {
 export function amountShapes(shapes, run) {
   if (!shapes.length) return null;
   return el("div", { class: "cards" }, shapes.map((shape) => {
-    const words = shape.name === "cost" ? money : seconds;
+    const words = shape.name === "cost" ? (value) => `$${number(value)}` : duration;
     const title = shape.name === "cost" ? "cost" : "time";
     const marks = MARKS.filter((mark) => shape.quantiles?.[mark] !== undefined);
     return el("div", { class: "card shape", "data-name": shape.name },
@@ -31,9 +31,11 @@ export function amountShapes(shapes, run) {
   }));
 }
 
+const duration = (value) => (value < 0.0095 ? `${number(value * 1000)} ms` : seconds(value));
+
 /** The bars from left to right: `{words, n, query}`; the ends also have what lies beyond their edge. */
 function barsOf({ name, points, edges, counts }, words) {
-  if (points) return points.map((value, at) => ({ words: words(value) || "0", n: counts[at], query: { least: `${name}:${value}`, most: `${name}:${value}` } }));
+  if (points) return points.map((value, at) => ({ words: words(value), n: counts[at], query: { least: `${name}:${value}`, most: `${name}:${value}` } }));
   return counts.map((n, at) => ({
     words: `${words(edges[at])} to ${words(edges[at + 1])}`, n,
     query: {

@@ -20,7 +20,7 @@ from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import score_words
 from limpet.text import quoted
 from limpet.view.shown_values import line_of, score_claims
-from limpet.view.viewed_runs import ViewedRun
+from limpet.view.viewed_runs import ViewedRun, unspelled
 
 _MOST_VALUES = 12
 _FIRST_ROWS, _MOST_FIELDS = 20, 50
@@ -145,8 +145,9 @@ def by_answer(opened: ViewedRun, query: MultiMapping[str]) -> dict[str, Any]:
     Raises:
         LimpetError: No field with few values has this name.
     """
-    field = query.get("field", "")
-    if field not in few_valued(opened):
+    field, known_fields = query.get("field", ""), few_valued(opened)
+    field = field if field in known_fields else unspelled(field)
+    if field not in known_fields:
         raise LimpetError(f"no field with at most {_MOST_VALUES} values is called {quoted(field)}")
     known, working = opened.by_field.setdefault(field, [None, None])
     version = opened.run_table.version

@@ -44,9 +44,10 @@ export function fieldTables(root, source, run) {
 
   function row(field, value, score, { hasFailed, among }) {
     const words = value.value === null ? "none" : value.value === "" ? "empty" : value.value;
-    const query = { run, where: `${field}:${value.where}` };
+    const where = `${field}:${value.where}`;
+    const isLink = value.where !== null && where.isWellFormed?.() !== false;  // no address holds half characters
     return el("tr", { "data-name": value.value },
-      el("th", { scope: "row" }, value.where === null ? words : el("a", { href: to("items", query) }, words)),
+      el("th", { scope: "row" }, isLink ? el("a", { href: to("items", { run, where }) }, words) : words),
       el("td", { class: "right" }, count(value.n)),
       hasFailed ? el("td", { class: value.failed ? "right bad" : "right dim" }, value.failed ? count(value.failed) : "–") : null,
       el("td", {}, score ? score.words : "–", score?.interim ? el("span", { class: "dim" }, " so far") : null),

@@ -39,7 +39,7 @@ export class ServerSource {
   /** With `soon`, of a large run only what is known at once. */
   run(run, soon = false) { return this.ask("run", { run, ...(soon ? { soon: 1 } : {}) }); }
 
-  by(run, field) { return this.ask("by", { run, field }); }
+  by(run, field) { return this.ask("by", { run, field: spelled(field) }); }
 
   setup(run) { return this.ask("setup", { run }); }
 

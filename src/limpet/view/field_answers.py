@@ -48,11 +48,23 @@ def few_valued(opened: ViewedRun) -> list[str]:
     """Return the fields with at most 12 values that repeat, as far as some rows tell."""
     rows = len(opened.run_table)
     if opened.few_valued[0] != rows:
-        positions = np.unique(np.linspace(0, max(0, rows - 1), min(rows, _LOOKED_AT), dtype=int))
-        items = list(_read(opened, positions))
+        items = list(_some(opened))
         names = [name for name in fields_of(opened) if _is_few([field_of(i, name) for i in items])]
         opened.few_valued = (rows, names)
     return opened.few_valued[1]
+
+
+def _some(opened: ViewedRun) -> Iterator[ItemRecord]:
+    """Yield items from all over the dataset, with their rows."""
+    file, table = opened.reader.items_file, opened.run_table.table
+    last = len(table.ids) - 1
+    rows = np.unique(np.linspace(0, last, min(last + 1, _LOOKED_AT), dtype=int)).tolist()
+    if file is None or not table.positions:
+        yield from _read(opened, [row * table.trials for row in rows])
+        return
+    for row in rows:  # without their results, which take a second at a million cells
+        item = file.item(table.positions[row])
+        yield ItemRecord(item.id, 0, item.input, item.expected, row=item.row)
 
 
 def _read(opened: ViewedRun, positions: Iterable[int]) -> Iterator[ItemRecord]:

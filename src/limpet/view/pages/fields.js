@@ -26,7 +26,7 @@ export function fieldTables(root, source, run) {
   }
 
   function content(field, data, name) {
-    if (!data) return el("p", { class: "dim", role: "status" }, "Reading …");
+    if (!data) return null;
     if (data.error) return el("p", { class: "bad" }, data.error);
     if (!data.values) return el("p", { class: "dim", role: "status" }, `Reading: ${count(data.of - data.left_to_search)} of ${plural(data.of, "answer")} …`);
     const hasFailed = data.values.some(({ failed }) => failed);

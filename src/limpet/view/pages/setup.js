@@ -17,7 +17,7 @@ export function setupPart(root, source, run) {
   }
   function draw() {
     update(root, el("details", { "data-name": "setup", ontoggle: (event) => { isOpen = event.target.open; load(); } },
-      el("summary", {}, "Configuration, and what changed"), shown ? content(shown) : el("p", { class: "dim" }, "Reading …")));
+      el("summary", {}, "Configuration, and what changed"), shown ? content(shown) : null));
   }
   draw();
   return { refresh: () => (source.isLive ? load() : null) };

@@ -24,7 +24,7 @@ export function amountShapes(shapes, run) {
     const words = shape.name === "cost" ? (value) => `$${number(value)}` : duration;
     const title = shape.name === "cost" ? "cost" : "time";
     const marks = MARKS.filter((mark) => shape.quantiles?.[mark] !== undefined);
-    return el("div", { class: "card shape", "data-name": shape.name },
+    return el("div", { class: "amount shape", "data-name": shape.name },
       el("div", { class: "dim" }, `${title} per answer${shape.is_log ? ", logarithmic scale" : ""}`),
       valueBars(shape, run, words, title),
       el("div", { class: "small dim" }, [plural(shape.n, "answer"), ...marks.map((mark) => `${mark} ${words(shape.quantiles[mark])}`)].join(" · ")));

@@ -30,7 +30,6 @@ _LONGEST = 200
 _BATCH, _REQUEST_S = 500, 0.3
 _REST = 10
 """While a run grows, its items are added up again after so many times the time it took."""
-_CLAIMED = ("name", "mean", "low", "high", "bounded", "range", "interim", "n")
 
 
 def fields_of(opened: ViewedRun) -> list[str]:
@@ -48,23 +47,11 @@ def few_valued(opened: ViewedRun) -> list[str]:
     """Return the fields with at most 12 values that repeat, as far as some rows tell."""
     rows = len(opened.run_table)
     if opened.few_valued[0] != rows:
-        items = list(_some(opened))
+        some = np.unique(np.linspace(0, max(0, rows - 1), min(rows, _LOOKED_AT), dtype=int))
+        items = list(_read(opened, some))
         names = [name for name in fields_of(opened) if _is_few([field_of(i, name) for i in items])]
         opened.few_valued = (rows, names)
     return opened.few_valued[1]
-
-
-def _some(opened: ViewedRun) -> Iterator[ItemRecord]:
-    """Yield items from all over the dataset, with their rows."""
-    file, table = opened.reader.items_file, opened.run_table.table
-    last = len(table.ids) - 1
-    rows = np.unique(np.linspace(0, last, min(last + 1, _LOOKED_AT), dtype=int)).tolist()
-    if file is None or not table.positions:
-        yield from _read(opened, [row * table.trials for row in rows])
-        return
-    for row in rows:  # without their results, which take a second at a million cells
-        item = file.item(table.positions[row])
-        yield ItemRecord(item.id, 0, item.input, item.expected, row=item.row)
 
 
 def _read(opened: ViewedRun, positions: Iterable[int]) -> Iterator[ItemRecord]:
@@ -72,12 +59,13 @@ def _read(opened: ViewedRun, positions: Iterable[int]) -> Iterator[ItemRecord]:
 
 
 def _is_few(values: Sequence[Any]) -> bool:
-    known = [value for value in values if value is not MISSING]
-    if not all(isinstance(value, (str, int, float, type(None))) for value in known):
-        return False
-    if any(isinstance(value, str) and len(value) > _LONGEST for value in known):
-        return False
-    return 1 < len({*map(repr, values)}) <= min(_MOST_VALUES, len(values) / 2)
+    plain = all(
+        isinstance(value, (int, float, type(None)))
+        or value is MISSING
+        or (isinstance(value, str) and len(value) <= _LONGEST)
+        for value in values
+    )
+    return plain and 1 < len({*map(repr, values)}) <= min(_MOST_VALUES, len(values) / 2)
 
 
 class ByField:
@@ -120,15 +108,11 @@ class ByField:
         groups = self.groups[field].data()
         known = [group["value"] for group in groups]
         values = [
-            {
-                "value": line_of(group["value"]),
-                "where": self._where(field, group["value"], known),
-                "n": group["n"],
-                "failed": sum(group["workflow"]["failed"].values()),
-                "scores": _scores(group),
-            }
+            {"value": line_of(group["value"]), "where": self._where(field, group["value"], known),
+             "n": group["n"], "failed": sum(group["workflow"]["failed"].values()),
+             "scores": _scores(group)}
             for group in groups
-        ]
+        ]  # fmt: skip
         return {"field": field, "values": values, "notes": difference_lines(groups)}
 
     def _where(self, field: str, value: Any, known: Sequence[Any]) -> str | None:
@@ -142,12 +126,11 @@ class ByField:
 
 
 def _scores(group: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found = []
-    for claim in score_claims(group):
+    found = score_claims(group)
+    for claim in found:
         score = group["scores"][claim["name"]]
-        apart = apart_words(score["from_rest"]) if "from_rest" in score else None
-        claimed = {name: claim[name] for name in _CLAIMED}
-        found.append({**claimed, "words": score_words(score), "apart": apart})
+        claim["words"] = score_words(score)
+        claim["apart"] = apart_words(score["from_rest"]) if "from_rest" in score else None
     return found
 
 
@@ -163,24 +146,21 @@ def by_answer(opened: ViewedRun, query: MultiMapping[str]) -> dict[str, Any]:
         raise LimpetError(f"no field with at most {_MOST_VALUES} values is called {quoted(field)}")
     known, working = opened.by_field.setdefault(field, [None, None])
     version = opened.run_table.version
-    if working is None and (known is None or (known["version"] != version and _is_due(known))):
+    is_due = known is None or (
+        known["version"] != version and time.monotonic() - known["at"] > _REST * known["took_s"]
+    )
+    if working is None and is_due:
         working = ByField(opened, [field])
     if working is not None:
         working.go_on(_REQUEST_S)
         if not working.left:
-            known = {
-                "version": working.version, "took_s": working.took_s, "at": time.monotonic(),
-                "data": {**working.data(field), "left_to_search": 0, "of": working.of},
-            }  # fmt: skip
+            known = {"version": working.version, "took_s": working.took_s, "at": time.monotonic(),
+                     "data": working.data(field)}  # fmt: skip
             working = None
         opened.by_field[field] = [known, working]
     if known is None:
         return {"field": field, "left_to_search": working.left, "of": working.of}
     return {**known["data"], "is_stale": known["version"] != version}
-
-
-def _is_due(known: Mapping[str, Any]) -> bool:
-    return bool(time.monotonic() - known["at"] > _REST * known["took_s"])
 
 
 _OF_REPORT = 200_000
@@ -190,13 +170,10 @@ _OF_REPORT = 200_000
 def all_by_field(opened: ViewedRun) -> dict[str, Any]:
     """Return the tables of all fields with few values, as far as they fit into a report."""
     found: dict[str, Any] = {}
-    room = _OF_REPORT
     by_field = ByField(opened, few_valued(opened))
     by_field.go_on(float("inf"))
     for field in few_valued(opened):
-        table = {**by_field.data(field), "left_to_search": 0, "of": by_field.of}
-        room -= len(repr(table))
-        if room < 0:
-            break
-        found[field] = table
+        table = by_field.data(field)
+        if len(repr(found)) + len(repr(table)) < _OF_REPORT:
+            found[field] = table
     return found

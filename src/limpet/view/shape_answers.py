@@ -74,14 +74,9 @@ def _of_score(
     has_none = ~has & ~failed
     has_none[hidden] = False
     return {
-        "name": str(name),
-        "evaluator": name.evaluator,
-        "n": int(has.sum()),
-        **bars,
-        "failed": int(failed.sum()),
-        "missing": int(has_none.sum()),
-        "hidden": len(hidden) * table.trials,
-    }
+        "name": str(name), "n": int(has.sum()), **bars, "failed": int(failed.sum()),
+        "missing": int(has_none.sum()), "hidden": len(hidden) * table.trials,
+    }  # fmt: skip
 
 
 def _of_labels(labels: LabelTable) -> dict[str, Any]:

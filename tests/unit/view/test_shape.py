@@ -315,7 +315,7 @@ def test_the_configuration_says_what_changed_and_holds_no_secret(tmp_path):
     (short_step,) = (step for step in found["steps"] if step["name"] == "short")
     assert "its last change: 1 difference" in short_step["words"]
     assert short_step["differences"][0]["lines"] == ["- 3", "+ 5"]
-    assert found["since"] == ["9 items; before: 7 items"]
+    assert [session["items"] for session in found["sessions"]] == [7, 9]
     assert key not in json.dumps(found)
 
 

@@ -1,7 +1,7 @@
 // How a run was configured, and what changed since it last ran.
 
 import { el, longText, textOf, update } from "./dom.js";
-import { moment } from "./format.js";
+import { count, moment, plural } from "./format.js";
 
 /** A part of the page that is read when it is unfolded. */
 export function setupPart(root, source, run) {
@@ -26,15 +26,31 @@ export function setupPart(root, source, run) {
 function content(found) {
   if (found.error) return el("p", { class: "bad" }, found.error);
   const facts = [["versions", Object.entries(found.versions).map(([name, version]) => `${name} ${version}`).join(", ")],
-    ["models", found.models.join(", ")], ["reports on", found.items], ["imported from", found.imported.join(", ")],
-    ["sessions", found.sessions.map((one) => `${moment(one.began)} (${one.items}${one.ended ? "" : ", not ended"})`).join("; ")],
-    ["last session", found.since.join("; ")]].filter(([, words]) => words);
+    ["models", found.models.join(", ")], ["imported from", found.imported.join(", ")],
+    ["sessions", found.sessions.map((one) => `${moment(one.began)} (${itemsOf(one)}${one.ended ? "" : ", not ended"})`).join("; ")],
+    ["since the session before", since(found.sessions).join("; ")]].filter(([, words]) => words);
   return [
     el("dl", { class: "facts" }, facts.map(([name, words]) => [el("dt", {}, name), el("dd", {}, words)])),
     found.configuration === null ? null : [el("h4", {}, "configuration"), longText(textOf(found.configuration))],
     el("h4", {}, "steps"), el("ul", { class: "steps-of" }, found.steps.map(step)),
     found.remarks.map((remark) => el("p", { class: "small dim" }, remark)),
   ];
+}
+
+function itemsOf({ items, trials, selected, of }) {
+  return [items === null ? "items unknown" : plural(items, "item") + (trials > 1 ? ` × ${trials} trials` : ""),
+    selected === null ? null : `${count(selected)} of ${count(of || 0)} selected`].filter(Boolean).join(", ");
+}
+
+/** How the last session differs from the one before it, beside what the steps are made of. */
+function since(sessions) {
+  const [before, now] = sessions.slice(-2);
+  if (!now) return [];
+  const lines = [
+    itemsOf(before) !== itemsOf(now) ? `${itemsOf(now)}; before: ${itemsOf(before)}` : before.rows && now.rows && before.rows !== now.rows ? "the rows of the dataset changed" : null,
+    ...now.steps.filter((name) => !before.steps.includes(name)).map((name) => `${name}: new`),
+    ...before.steps.filter((name) => !now.steps.includes(name)).map((name) => `${name}: no longer used`)].filter(Boolean);
+  return lines.length ? lines : ["the same items and steps"];
 }
 
 function step(one) {

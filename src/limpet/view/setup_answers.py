@@ -12,7 +12,7 @@ from limpet.view.viewed_runs import ViewedRun
 
 _MOST_SESSIONS, _MOST_SETTINGS, _MOST_DIFFERENCES, _MOST_LINES = 10, 40, 40, 60
 _PART = 4_000
-_SETTINGS = ("setting", "value", "variable")
+_SETTINGS = ("setting", "value")  # not variables of the environment
 
 
 def setup_answer(opened: ViewedRun, _: MultiMapping[str] | None = None) -> dict[str, Any]:

@@ -31,7 +31,7 @@ export function amountShapes(shapes, run) {
   }));
 }
 
-const duration = (value) => (value < 0.0095 ? `${number(value * 1000)} ms` : seconds(value));
+const duration = (value) => (value < 0.0095 ? `${number(Number((value * 1000).toPrecision(3)))} ms` : seconds(value));
 
 /** The bars from left to right: `{words, n, query}`; the ends also have what lies beyond their edge. */
 function barsOf({ name, points, edges, counts }, words) {

@@ -32,7 +32,7 @@ from limpet.journal.layout import directory_at
 from limpet.run.planning.items_file import Contents, write_items
 from limpet.run.reading import RunReader
 from limpet.run.reading.run_table import RunTable, TableQuery
-from limpet.view.run_answers import run_answer
+from limpet.view.run_answers import first_answer, run_answer
 from limpet.view.viewed_runs import ViewedRun
 
 NEW = 334
@@ -169,6 +169,11 @@ def open_page(run: Path) -> None:
     list(opened.run_table.read(range(100)))  # the first rows
 
 
+def open_first(run: Path) -> None:
+    """Read the name and the progress of a run."""
+    assert first_answer(run, run.name) is not None
+
+
 def look(
     reading: Callable[[Path], Any], run: Path, results: "multiprocessing.Queue[tuple[float, float]]"
 ) -> None:
@@ -203,6 +208,7 @@ def pages(folder: Path, cells: int) -> list[tuple[str, float, float]]:
     ended, megabytes = first_look(run)
     shutil.rmtree(run)
     with paused(run, cells // 3, 0.97):
+        first, _ = first_look(run, open_first)
         page, page_megabytes = first_look(run, open_page)
     rest = {path: cut_off(path, NEW) for path in run.glob("*_output.jsonl")}
     killed, more_megabytes = first_look(run)
@@ -218,6 +224,7 @@ def pages(folder: Path, cells: int) -> list[tuple[str, float, float]]:
     return [
         (f"{named}: first look at a run that ended", ended, 3.0),
         (f"{named}: the same, memory in GB", megabytes / 1000, 0.3),
+        (f"{named}: name and progress of a run that runs", first, 2.5),
         (f"{named}: the page of a run that runs, opened first", page, 12.0),
         (f"{named}: the same, memory in GB", page_megabytes / 1000, 0.3),
         (f"{named}: first look at a run that was killed", killed, 12.0),

@@ -162,16 +162,22 @@ def difference_lines(
             if about is None or not _is_wanted(name, score, only):
                 continue
             is_tested = True
-            if about["p_adjusted"] <= _BY_CHANCE:
-                way = "above" if about["difference"] > 0 else "below"
+            if apart := apart_words(about):
                 value = shown(group["value"]) or "–"
-                apart = f"{abs(about['difference']):.3g} {way} the rest"
-                p = p_value(about["p_adjusted"]).replace("<", "< ")
-                lines.append(f"{value}: {one_line(name)} is {apart} (p {p})")
+                lines.append(f"{value}: {one_line(name)} is {apart}")
     adjusted = "p values adjusted by Benjamini–Hochberg"
     if is_tested:
         lines = [*lines, adjusted] if lines else [f"no group differs from the rest ({adjusted})"]
     return [*lines, *_grouped(groups, only)]
+
+
+def apart_words(from_rest: Mapping[str, Any]) -> str:
+    """Return how a mean differs from that of the rest; empty: it may be by chance."""
+    if from_rest["p_adjusted"] > _BY_CHANCE:
+        return ""
+    way = "above" if from_rest["difference"] > 0 else "below"
+    p = p_value(from_rest["p_adjusted"]).replace("<", "< ")
+    return f"{abs(from_rest['difference']):.3g} {way} the rest (p {p})"
 
 
 def _is_wanted(name: str, score: Mapping[str, Any], only: ScoreName | None) -> bool:

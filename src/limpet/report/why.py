@@ -56,13 +56,14 @@ def why_lines(why: Why, shown: str, *, everything: bool = False) -> Iterator[Tex
 
 
 def _step(step: StepWhy, *, covers: bool, everything: bool) -> Iterator[Text]:
-    yield Text(one_line(step.name), "bold") + Text(f": {_in_short(step)}", "not bold")
+    yield Text(one_line(step.name), "bold") + Text(f": {in_short(step)}", "not bold")
     yield from _differences(step.differences)
     if covers:
         yield from _covers(step) if everything else _counts(step)
 
 
-def _in_short(step: StepWhy) -> str:
+def in_short(step: StepWhy) -> str:
+    """Return in a few words whether a step changed."""
     many = count(len(step.differences), "difference")
     if step.compared == "now":
         return f"changed after its results were made, {many}"

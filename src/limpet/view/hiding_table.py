@@ -69,10 +69,7 @@ class HidingTable(RunTable):
         rows = {id_: row for id_, row in self._rows.items() if id_ in drawn}
         if not rows:
             return table
-
-        def hidden(name: ScoreName) -> list[int]:
-            return [row for id_, row in rows.items() if not self.labelling.is_shown(id_, name)]
-
+        hidden = self.hidden_rows
         scores = {
             name: _with(values, hidden(name), np.nan) for name, values in table.scores.items()
         }
@@ -85,6 +82,13 @@ class HidingTable(RunTable):
             for name, flags in table.failed_scores.items()
         }
         return replace(table, scores=scores, labels=labels, failed_scores=failed)
+
+    def hidden_rows(self, name: ScoreName) -> list[int]:
+        """Return the rows of the items of which a score is hidden."""
+        if not self.hides:
+            return []
+        drawn, is_shown = self.labelling.drawn_ids, self.labelling.is_shown
+        return [row for id_, row in self._rows.items() if id_ in drawn and not is_shown(id_, name)]
 
     @property
     def _rows(self) -> dict[str, int]:

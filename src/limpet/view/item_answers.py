@@ -18,9 +18,9 @@ from limpet.run.results.item_record import ItemRecord
 from limpet.run.results.score_words import ScoreName, parts_of, votes_words
 from limpet.text import quoted
 from limpet.trace import events_in
+from limpet.view.field_answers import MOST_FIELDS, fields_of
 from limpet.view.hiding_table import HidingTable
 from limpet.view.label_answers import labelled_in, labelled_positions, labelling_answer, score_of
-from limpet.view.run_answers import MOST_FIELDS, fields_of
 from limpet.view.shown_values import PART, WHOLE, Shortener, line_of
 from limpet.view.viewed_runs import ViewedRun, unspelled
 
@@ -247,6 +247,8 @@ def _table_query(query: Query) -> TableQuery:
         dict(_limit(text, "above") for text in query.getall("above", [])),
         dict(_pair(text, "label") for text in query.getall("label", [])),
         query.get("sort") or POSITION,
+        dict(_limit(text, "least") for text in query.getall("least", [])),
+        dict(_limit(text, "most") for text in query.getall("most", [])),
     )
 
 

@@ -16,10 +16,12 @@ from limpet.run.reading.items import WholeItem
 from limpet.run.reading.run_table import Positions, failed_rows
 from limpet.run.reading.score_table import ScoreTable
 from limpet.run.results.score_words import parts_of, votes_disagree
+from limpet.view.field_answers import all_by_field
 from limpet.view.item_answers import about_items, row_answer, whole_answer
 from limpet.view.label_answers import score_of
 from limpet.view.run_answers import run_answer
 from limpet.view.server import encoded
+from limpet.view.setup_answers import setup_answer
 from limpet.view.shown_values import PART, Shortener, score_claims
 from limpet.view.viewed_runs import ViewedRun
 
@@ -51,6 +53,8 @@ class RunData:
 
     def __init__(self, opened: ViewedRun, name: str) -> None:
         self.about = run_answer(opened, name, can_label=False)
+        self._by, self._setup = all_by_field(opened), setup_answer(opened)
+        self.about["few_valued"] = list(self._by)
         self._opened = opened
         self._table = opened.run_table.table
         self._items = np.arange(len(self._table.ids))
@@ -79,6 +83,8 @@ class RunData:
         return {
             "about": self.about,
             "items": about_items(self._opened),
+            "by": self._by,
+            "setup": self._setup,
             "left_out": self.left_out,
             "rows": self._rows,
             "sizes": self._sizes,

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,19 @@ from limpet.run.reading.run_table import failed_rows
 from limpet.run.results.summary import NUMBERS
 from limpet.run.watcher import StepSnapshot
 from limpet.text import one_line, text_of
+from limpet.view.field_answers import few_valued, fields_of
 from limpet.view.label_answers import draw_answer
-from limpet.view.shown_values import line_of, score_claims
+from limpet.view.shape_answers import shape_of
+from limpet.view.shown_values import Shortener, line_of, score_claims
 from limpet.view.viewed_runs import ViewedRun, ViewedRuns
 
 logger = logging.getLogger("limpet.view")
 _MOST_LIVE, _MOST_ITEMS = 4, 200_000
+_MOST_AT_ONCE = 100_000
+"""Reading the results of a run with more cells takes seconds: its progress is shown first."""
 _MOST_FAILURES, _MOST_GROUPS, _MOST_IDS = 2_000, 50, 3
+_MOST_TRACEBACKS, _LONGEST_TRACEBACK = 10, 4_000
 _MOST_IN_FLIGHT = 50
-_FIRST_ROWS, MOST_FIELDS = 20, 50
 _LEAST_ENDED = 20
 """The p99 of fewer calls says little."""
 
@@ -121,6 +126,16 @@ def _line(address: str, run: Description) -> dict[str, Any]:
     }
 
 
+def first_answer(path: Path, address: str) -> dict[str, Any] | None:
+    """Return the name and the progress of a large run, without reading its results; None: small."""
+    with RunReader(path) as reader:
+        session = reader.session
+        if (session.items or 0) * session.trials * len(session.steps) <= _MOST_AT_ONCE:
+            return None
+        run = describe(reader, numbers={"workflow": {}, "scores": {}, "evaluators": {}})
+    return {"run": address, "is_first": True, **run_data(run)}
+
+
 def run_answer(opened: ViewedRun, address: str, *, can_label: bool) -> dict[str, Any]:
     """Return everything about a run but its items."""
     reader, run_table = opened.reader, opened.run_table
@@ -136,6 +151,8 @@ def run_answer(opened: ViewedRun, address: str, *, can_label: bool) -> dict[str,
         "evaluators": list(reader.evaluators),
         "trials": reader.trials,
         "fields": fields_of(opened),
+        "few_valued": few_valued(opened),
+        "shape": shape_of(opened),
         "timeline": opened.timeline.data([call.seconds for call in calls]),
         "can_label": can_label and not reason,
         "can_order": can_label and run.is_running,
@@ -180,26 +197,22 @@ def _failures(opened: ViewedRun) -> list[dict[str, Any]]:
                 "class": group.error.get("class", ""),
                 "type": group.error.get("type", ""),
                 "message": line_of(group.error.get("message", "")),
+                "traceback": _traceback(group.error) if number < _MOST_TRACEBACKS else None,
                 "count": len(group.ids),
                 "ids": group.ids[:_MOST_IDS],
                 "trials": group.trials[:_MOST_IDS],
                 "of_first": _MOST_FAILURES if len(positions) > _MOST_FAILURES else None,
             }
-            for group in groups[:_MOST_GROUPS]
+            for number, group in enumerate(groups[:_MOST_GROUPS])
         ]
         opened.failures = (run_table.version, known)
     return opened.failures[1]
 
 
-def fields_of(opened: ViewedRun) -> list[str]:
-    """Return the fields of the dataset, from its first rows."""
-    rows = len(opened.run_table)
-    if opened.fields[0] != rows:
-        names: dict[str, None] = {}
-        for item in opened.run_table.read(range(min(_FIRST_ROWS, rows)), whole=False):
-            names |= dict.fromkeys(name for name in item.row if name not in item.roles.values())
-        opened.fields = (rows, [*names][:MOST_FIELDS])
-    return opened.fields[1]
+def _traceback(error: Mapping[str, Any]) -> str | None:
+    """Return the end of a failure's traceback, where it failed; None: it has none."""
+    text = error.get("traceback")
+    return Shortener()(text[-_LONGEST_TRACEBACK:]) if isinstance(text, str) and text else None
 
 
 def _step(step: StepSnapshot, run: Description) -> dict[str, Any]:

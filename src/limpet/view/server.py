@@ -22,13 +22,15 @@ from limpet.json_values import is_deep_text
 from limpet.run.control import control
 from limpet.view.access import AccessCheck, Faults, failed, server_log
 from limpet.view.compare_answers import compare_answer
+from limpet.view.field_answers import by_answer
 from limpet.view.item_answers import item_answer, items_answer, near_answer
 from limpet.view.label_answers import (
     MOST_BYTES,
     checked_fields,
     keep_label,
 )
-from limpet.view.run_answers import RunsList, mark_of, now_if_running, run_answer
+from limpet.view.run_answers import RunsList, first_answer, mark_of, now_if_running, run_answer
+from limpet.view.setup_answers import setup_answer
 from limpet.view.viewed_runs import Labeller, NoSuchRunError, ViewedRun, ViewedRuns
 
 PAGES = Path(__file__).parent / "pages"
@@ -128,7 +130,9 @@ class PageServer:
         middlewares = [access.check, Faults().caught]
         app = web.Application(middlewares=middlewares, client_max_size=MOST_BYTES)
         app.router.add_get("/api/runs", self._runs)
-        app.router.add_get("/api/run", self._of_run(_about_run))
+        app.router.add_get("/api/run", self._run)
+        app.router.add_get("/api/by", self._of_run(by_answer))
+        app.router.add_get("/api/setup", self._of_run(setup_answer))
         app.router.add_get("/api/items", self._of_run(items_answer))
         app.router.add_get("/api/near", self._of_run(near_answer))
         app.router.add_get("/api/item", self._of_run(item_answer))
@@ -146,6 +150,23 @@ class PageServer:
     async def _runs(self, request: web.Request) -> web.Response:
         async with self._list_lock:  # two pages with the list share one answer
             return await self._answered(request, self._list.answer)
+
+    async def _run(self, request: web.Request) -> web.Response:
+        """Answer about a run; with `soon`, only what is known at once of a large one."""
+        address = request.query.get("run", "")
+
+        def work() -> dict[str, Any] | None:
+            is_read = self.runs.is_read(address)
+            return None if is_read else first_answer(self.runs.path(address), address)
+
+        if "soon" in request.query:
+            try:
+                first = await asyncio.to_thread(work)
+            except (LimpetError, OSError, ValueError) as error:
+                return failed(error)
+            if first is not None:
+                return _response("", encoded(first))
+        return await self._tagged(request, _about_run)
 
     def _of_run(self, answer: Answer) -> Callable[[web.Request], Any]:
         async def handle(request: web.Request) -> web.Response:
@@ -223,7 +244,7 @@ class PageServer:
                     return failed(error)  # the query is wrong: the run stays open
                 if found is None:
                     return failed(NoSuchRunError("no such item in this run"))
-                if found.get("left_to_search"):
+                if found.get("left_to_search") or found.get("is_stale"):
                     tag = ""  # the next answer will differ
                 return _response(tag, encoded(found))
 

@@ -59,6 +59,9 @@ class ViewedRun:
         questions: The possible labels of each score, for one version.
         fields: The fields of the dataset, by its number of rows.
         failures: The failures grouped by cause, of one version.
+        shape: The distributions of the scores, of one version.
+        by_field: The numbers by a field, by its name.
+        few_valued: The fields with few values, by the number of rows.
     """
 
     def __init__(self, path: Path, labeller: Labeller = NOBODY) -> None:
@@ -72,6 +75,9 @@ class ViewedRun:
         self.questions: tuple[int, dict[Any, Any]] = (-1, {})
         self.fields: tuple[int, list[str]] = (-1, [])
         self.failures: tuple[int, list[dict[str, Any]]] = (-1, [])
+        self.shape: tuple[int, dict[str, Any]] = (-1, {})
+        self.by_field: dict[str, Any] = {}
+        self.few_valued: tuple[int, list[str]] = (-1, [])
         self.lock = threading.Lock()
         self._about: object = None
         self._first_session = ""
@@ -187,6 +193,11 @@ class ViewedRuns:
                     if self._opened.get(address) is not opened:
                         opened.reader.close()
                 return
+
+    def is_read(self, address: str) -> bool:
+        """Return whether the results of a run have been read."""
+        opened = self._opened.get(address)
+        return opened is not None and opened.run_table.version > 0
 
     def _open(self, address: str, path: Path) -> ViewedRun:
         with self._lock:

@@ -17,7 +17,9 @@ from limpet.run.reading import RunReader
 from limpet.run.reading.items import Earlier
 from limpet.view.server import serving
 
-ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(8)]
+ROWS = [
+    {"id": f"q{n}", "question": f"Say {n}", "answer": str(n), "parity": n % 2} for n in range(8)
+]
 
 
 def verdict(says, of):
@@ -112,6 +114,7 @@ QUERIES = (
     *(f"near?run=one&id={id_}&sort=right" for id_ in ("q0", *DRAWN)),
     *(f"near?run=one&id={id_}&failed=1" for id_ in DRAWN),
     *(f"item?run=one&id={id_}&trial={trial}&whole=1" for id_ in DRAWN for trial in (0, 1)),
+    "items?run=one&least=right:0.5", "items?run=one&most=right:0.5", "by?run=one&field=parity",
     "compare?base=other&new=one", "compare?base=one&new=other",
 )  # fmt: skip
 NOT_OF_ITEMS = {"columns", "can_disagree", "scores", "cost", "latency", "failed_scores", "choices"}
@@ -193,6 +196,22 @@ def test_the_run_page_names_no_drawn_item_among_the_failures(tmp_path):
         return (await client.data("run?run=one"))["failures"]
 
     assert found == []
+
+
+def test_no_bar_depends_on_what_the_judge_said_of_a_drawn_item(tmp_path):
+    found = []
+    for says in (good, bad, fails):
+        evaluate(tmp_path / says.__name__ / "one", says)
+
+        @on_page(tmp_path / says.__name__)
+        async def shape(client):
+            return (await client.data("run?run=one"))["shape"]["scores"]
+
+        found.append(shape)
+    assert found[0] == found[1] == found[2]
+    right = next(one for one in found[0] if one["name"] == "right")
+    assert (right["n"], right["hidden"]) == (10, 6)  # five of eight items, in two trials
+    assert sum(right["counts"]) == 10
 
 
 def test_a_label_shows_the_score_it_is_about_and_no_other(runs):

@@ -152,10 +152,14 @@ POSITION, SECONDS, COST = "position", "seconds", "cost"
 class TableQuery:
     """Conditions that the arrays can answer; all must hold.
 
+    Limits may also be of `seconds` and `cost`, unless a score has this name.
+
     Attributes:
         failed: Only items with a failure; a name: with one of this step.
         below: What scores must be below, by name.
         above: What scores must be above, by name.
+        least: What scores must be or exceed, by name.
+        most: What scores must not exceed, by name.
         labels: The label that scores must have, by name.
         sort: What to sort by, lowest first: a score, `seconds`, `cost`, `position`; `-` before it
             reverses the order. Rows without a value come last in both.
@@ -166,6 +170,8 @@ class TableQuery:
     above: Mapping[str, float] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     sort: str = POSITION
+    least: Mapping[str, float] = field(default_factory=dict)
+    most: Mapping[str, float] = field(default_factory=dict)
 
     def holds(self, table: ScoreTable) -> Flags:
         """Return for which rows all conditions hold.
@@ -176,10 +182,14 @@ class TableQuery:
         held = np.ones(table.answered.size, np.bool_)
         if self.failed:
             held &= failed_rows(table) if self.failed is True else _failed_in(table, self.failed)
-        for name, limit in self.below.items():
-            held &= _scores(table, name) < limit
-        for name, limit in self.above.items():
-            held &= _scores(table, name) > limit
+        for limits, compare in (
+            (self.below, np.less),
+            (self.above, np.greater),
+            (self.least, np.greater_equal),
+            (self.most, np.less_equal),
+        ):
+            for name, limit in limits.items():
+                held &= compare(_limited(table, name), limit)
         for name, label in self.labels.items():
             labels = _labels(table, name)
             at = labels.names.index(label) if label in labels.names else len(labels.names)
@@ -231,6 +241,12 @@ def _values(table: ScoreTable, name: str) -> Floats:
     ranks = np.full(len(labels.names) + 1, np.nan)  # the last is that of no label
     ranks[np.argsort(labels.names)] = np.arange(len(labels.names))
     return ranks[labels.numbers.reshape(-1)]
+
+
+def _limited(table: ScoreTable, name: str) -> Floats:
+    is_score = any(str(known) == name for known in (*table.scores, *table.labels))
+    is_amount = name in (SECONDS, COST) and not is_score
+    return _values(table, name) if is_amount else _scores(table, name)
 
 
 def _scores(table: ScoreTable, name: str) -> Floats:

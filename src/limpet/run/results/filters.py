@@ -260,13 +260,13 @@ def _is_below(number: float | None, most: float) -> bool:
 
 
 def _is_any(value: Any, wanted: Sequence[Any]) -> bool:
-    return value is not MISSING and any(_is(value, choice) for choice in wanted)
+    return value is not MISSING and any(is_value(value, choice) for choice in wanted)
 
 
-def _is(value: Any, wanted: Any) -> bool:
+def is_value(value: Any, wanted: Any) -> bool:
     """Return whether a field, or a list in it, has a value; a typed `"3"` also means 3."""
     if isinstance(value, list) and not isinstance(wanted, list):
-        return any(_is(element, wanted) for element in value)
+        return any(is_value(element, wanted) for element in value)
     if value == wanted or not isinstance(wanted, str):
         return bool(value == wanted)
     if value is None or isinstance(value, bool):

@@ -1,12 +1,11 @@
 """What are the numbers for each value of a dataset's field?"""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from limpet.json_values import encode
 from limpet.run.results.filters import MISSING, field_of
 from limpet.run.results.item_record import ItemRecord
-from limpet.run.results.score_numbers import ScoreNumbers
 from limpet.run.results.score_words import ScoreName, scores_of
 from limpet.run.results.summary import Numbers
 from limpet.shapes import Scale
@@ -25,21 +24,54 @@ def groups_by(
     `from_rest`: how a mean differs from that of all other items. The groups are sorted: numbers,
     strings, other values, None.
     """
-    numbers: dict[str, tuple[Any, Numbers]] = {}
+    groups = Groups(field, evaluators, trials, scales)
     for item in items:
-        value = field_of(item, field)
+        groups.add(item)
+    return groups.data()
+
+
+class Groups:
+    """Adds up the numbers of items for each value of a field: see `groups_by`.
+
+    Attributes:
+        values: The values so far, by their text.
+    """
+
+    def __init__(
+        self,
+        field: str,
+        evaluators: Sequence[str],
+        trials: int = 1,
+        scales: Mapping[str, Scale] | None = None,
+    ) -> None:
+        self.values: dict[str, Any] = {}
+        self._field, self._about = field, (evaluators, trials, scales)
+        self._numbers: dict[str, Numbers] = {}
+
+    def add(self, item: ItemRecord) -> None:
+        """Add an item."""
+        value = field_of(item, self._field)
         value = None if value is MISSING else value
         text = value if isinstance(value, str) else encode(value)[0].decode()
-        known = numbers.setdefault(text, (value, Numbers(evaluators, trials, scales)))
-        known[1].add(item)
-    ordered = sorted(numbers.items(), key=lambda pair: _order(pair[1][0], pair[0]))
-    slices = [_group(field, value, of_value.summary()) for _, (value, of_value) in ordered]
-    _name_all(slices)
-    if len(slices) > 1 and any(scores.parts for scores in _all_scores(numbers)):
-        from limpet.run.results.slices import add_differences  # noqa: PLC0415 - slow: NumPy
+        if text not in self._numbers:
+            self.values[text], self._numbers[text] = value, Numbers(*self._about)
+        self._numbers[text].add(item)
 
-        add_differences([of_value for _, (_, of_value) in ordered], slices, evaluators)
-    return slices
+    def data(self) -> list[dict[str, Any]]:
+        """Return the numbers of each group."""
+        ordered = sorted(self._numbers, key=lambda text: _order(self.values[text], text))
+        numbers = [self._numbers[text] for text in ordered]
+        slices = [
+            _group(self._field, self.values[text], one.summary())
+            for text, one in zip(ordered, numbers, strict=True)
+        ]
+        _name_all(slices)
+        scores = (scores for one in numbers for scores in one.scores.values())
+        if len(slices) > 1 and any(one.parts for one in scores):
+            from limpet.run.results.slices import add_differences  # noqa: PLC0415 - slow: NumPy
+
+            add_differences(numbers, slices, self._about[0])
+        return slices
 
 
 def _name_all(slices: Sequence[Mapping[str, Any]]) -> None:
@@ -55,10 +87,6 @@ def _name_all(slices: Sequence[Mapping[str, Any]]) -> None:
             if empty is not None and not empty["completed"] and evaluator not in names:
                 del group["scores"][evaluator]
                 group["scores"].update({name: dict(empty) for name in names})
-
-
-def _all_scores(numbers: Mapping[str, tuple[Any, Numbers]]) -> Iterator[ScoreNumbers]:
-    return (scores for _, of_value in numbers.values() for scores in of_value.scores.values())
 
 
 def coded(values: Iterable[Any]) -> tuple[list[int], list[Any]]:

@@ -43,6 +43,10 @@ export class FileSource {
 
   async run(name) { return { ...this.of(name).about, can_compare: Boolean(this.head.compare) }; }
 
+  async by(name, field) { return this.of(name).data.by[field]; }
+
+  async setup(name) { return this.of(name).data.setup; }
+
   async items(name, query, from, many) { return this.of(name).items(query, from, many); }
 
   async near(name, query, id, trial) { return this.of(name).near(query, id, trial); }

@@ -3,6 +3,8 @@
 import { spelled } from "./address.js";
 import { SourceError } from "./source.js";
 
+const LIMITS = { below: (a, b) => a < b, above: (a, b) => a > b, least: (a, b) => a >= b, most: (a, b) => a <= b };
+
 export class FileTable {
   constructor(data) {
     this.ids = data.ids;
@@ -39,8 +41,9 @@ export class FileTable {
     const held = new Uint8Array(this.length).fill(1);
     const keep = (test) => { for (let position = 0; position < held.length; position += 1) if (held[position] && !test(position)) held[position] = 0; };
     if (query.has("failed")) { const all = this.failuresOf(query.get("failed")); keep((position) => all.some((flags) => flags[position])); }
-    for (const [name, limit] of limits(query, "below")) { const values = this.scoresOf(name); keep((position) => values[position] < limit); }
-    for (const [name, limit] of limits(query, "above")) { const values = this.scoresOf(name); keep((position) => values[position] > limit); }
+    for (const [option, test] of Object.entries(LIMITS)) {
+      for (const [name, limit] of limits(query, option)) { const values = this.limited(name); keep((position) => test(values[position], limit)); }
+    }
     for (const [name, label] of pairs(query, "label")) {
       const { names, numbers: of } = this.labelsOf(name);
       const wanted = names.includes(label) ? names.indexOf(label) : names.length;
@@ -78,6 +81,12 @@ export class FileTable {
     const { names, numbers: of } = this.labelsOf(name);
     const ranks = new Map([...names].sort().map((label, rank) => [label, rank]));
     return Float64Array.from(of, (number) => (number < 0 ? NaN : ranks.get(names[number])));
+  }
+
+  /** The values that a limit is about: of a score, or of times and costs if no score has this name. */
+  limited(name) {
+    const isAmount = ["seconds", "cost"].includes(name) && !this.scores.has(name) && !this.labels.has(name);
+    return isAmount ? this.valuesOf(name) : this.scoresOf(name);
   }
 
   scoresOf(name) {

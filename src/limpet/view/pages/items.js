@@ -5,7 +5,7 @@ import { el, fill, isTyping, update } from "./dom.js";
 import { count, money, plural, scoreWords, seconds } from "./format.js";
 import { VirtualTable } from "./table.js";
 
-const FILTERS = ["failed", "below", "above", "label", "text", "where", "disagree", "draw", "labelled"];
+const FILTERS = ["failed", "below", "above", "least", "most", "label", "text", "where", "disagree", "draw", "labelled"];
 const SEARCH_AGAIN_MS = 50;
 
 /** The item opened last: the table scrolls to it. */
@@ -163,15 +163,21 @@ function filterBar(known, query, change) {
     hasLabels(known) ? toggle("labelled", "labelled") : null,
     scores.length ? scoreFilter(scores, query, change) : null,
     known.fields?.length ? fieldFilter(known.fields, query, change) : null,
-    ["above", "where", "label"].flatMap((name) => query.getAll(name).map((one) => chip(name, one, query, change))),
+    query.getAll("below").filter((one) => one !== belowOf(scores, query)).map((one) => chip("below", one, query, change)),
+    ["above", "least", "most", "where", "label"].flatMap((name) => query.getAll(name).map((one) => chip(name, one, query, change))),
   ];
 }
 
+/** The limit in the field; others are chips. */
+function belowOf(scores, query) { return query.getAll("below").find((one) => scores.includes(splitLast(one)[0])) || ""; }
+
 function scoreFilter(scores, query, change) {
-  const [name = scores[0], limit = ""] = splitLast(query.get("below") || "");
+  const shown = belowOf(scores, query);
+  const others = query.getAll("below").filter((one) => one !== shown);
+  const [name = scores[0], limit = ""] = splitLast(shown);
   const which = el("select", { "aria-label": "Score" }, scores.map((score) => el("option", { selected: score === name }, score)));
   const below = el("input", { type: "number", step: "any", class: "short", value: limit, placeholder: "any", "aria-label": "Below" });
-  const apply = () => change({ below: below.value === "" ? null : `${which.value}:${below.value}` });
+  const apply = () => change({ below: [...others, ...(below.value === "" ? [] : [`${which.value}:${below.value}`])] });
   which.addEventListener("change", () => below.value !== "" && apply());
   below.addEventListener("change", apply);
   return el("span", { class: "pair" }, which, " below ", below);
@@ -189,9 +195,12 @@ function fieldFilter(fields, query, change) {
   return el("span", { class: "pair" }, which, " is ", value);
 }
 
+const BETWEEN = { above: " above ", below: " below ", least: " at least ", most: " at most " };
+
 function chip(name, text, query, change) {
+  const words = name in BETWEEN ? splitLast(text).join(BETWEEN[name]) : text.replace(":", ": ");
   return el("button", {
-    class: "chip", type: "button", "aria-label": `Remove the filter ${text}`,
+    class: "chip", type: "button", "aria-label": `Remove the filter ${words}`,
     onclick: () => change({ [name]: query.getAll(name).filter((one) => one !== text) }),
-  }, text.replace(":", name === "above" ? " above " : ": "), " ×");
+  }, words, " ×");
 }

@@ -2,33 +2,45 @@
 
 import { to } from "./address.js";
 import { timeCharts } from "./charts.js";
-import { el, fill, table, update } from "./dom.js";
+import { el, fill, longText, table, update } from "./dom.js";
 import { count, money, moment, number, plural, seconds } from "./format.js";
+import { fieldTables } from "./fields.js";
 import { intervalBar } from "./intervals.js";
 import { orderButtons, ordersFor } from "./orders.js";
 import { stateWord } from "./runs.js";
+import { setupPart } from "./setup.js";
+import { amountShapes, scoreShape } from "./shape.js";
 
-const PARTS = ["head", "orders", "scores", "steps", "flight", "failures", "charts", "used"];
+const PARTS = ["head", "orders", "scores", "steps", "flight", "failures", "fields", "charts", "used", "setup"];
 
 export function showRun(root, source, query) {
   const run = query.get("run") || "";
   const parts = Object.fromEntries(PARTS.map((name) => [name, el("section", { class: name })]));
   fill(root, Object.values(parts));
   let charts = null;
+  const fields = fieldTables(parts.fields, source, run);
+  const setup = setupPart(parts.setup, source, run);
   const give = ordersFor(run, source, () => refresh());
   async function refresh() {
-    const about = await source.run(run);
+    let about = await source.run(run, !charts);
+    if (about.is_first) {
+      update(parts.head, heading(about, run), el("p", { class: "dim", role: "status" }, "Reading the results …"));
+      update(parts.steps, steps(about));
+      about = await source.run(run);
+    }
     update(parts.head, heading(about, run));
     update(parts.orders, orderButtons(about, give));
     update(parts.scores, headline(about, run));
     update(parts.steps, steps(about));
     update(parts.flight, inFlight(about, run, give));
     update(parts.failures, failures(about, run));
+    fields.set(about);
     charts ||= timeCharts(parts.charts);
     charts.set(about.timeline);
-    update(parts.used, used(about));
+    update(parts.used, used(about), amountShapes(about.shape.times, run));
+    setup.refresh();
   }
-  return { title: run, refresh, close: () => charts?.close() };
+  return { title: run, refresh, close: () => { charts?.close(); fields.close(); } };
 }
 
 function heading(about, run) {
@@ -70,10 +82,15 @@ function headline(about, run) {
       ? el("div", { class: "big" }, "–")
       : [el("div", { class: "big" }, score.words), intervalBar(score, { width: 240 })],
     el("div", { class: "small dim" }, notes(score)),
-    labelLinks(score, run),
+    shapeOf(about, score, run) || labelLinks(score, run),
     el("div", { class: "small" },
       score.mean === null || score.mean === undefined ? null : el("a", { href: to("items", { run, sort: score.higher_is_better ? score.name : `-${score.name}` }) }, "worst first"),
       score.failed ? [" · ", el("a", { class: "bad", href: to("items", { run, failed: score.name.split(".")[0] }) }, `${count(score.failed)} failed`)] : null))));
+}
+
+function shapeOf(about, score, run) {
+  const shape = about.shape.scores.find(({ name }) => name === score.name);
+  return shape?.n ? [scoreShape(shape, run), shape.labels ? null : labelLinks(score, run)] : null;
 }
 
 function notes(score) {
@@ -131,7 +148,8 @@ function failures(about, run) {
     table("Failures", [["", "right"], "step", "class", "message", "items"], about.failures.map((group) => el("tr", { "data-name": `${group.step} ${group.class} ${group.message}` },
       el("td", { class: "right bad" }, count(group.count)),
       el("td", {}, group.step), el("td", { class: "nowrap" }, String(group.class).replace("_", " ")),
-      el("th", { scope: "row", class: "message" }, `${group.type}: ${group.message}`),
+      el("th", { scope: "row", class: "message" }, `${group.type}: ${group.message}`, group.traceback ? el("details", { "data-name": "traceback" },
+        el("summary", { class: "small dim" }, "traceback of the first"), longText(group.traceback)) : null),
       el("td", {}, group.ids.map((id, at) => [at ? ", " : "", el("a", { class: "nowrap", href: to("item", { run, id, trial: group.trials[at] || null }) },
         id, about.trials > 1 ? ` trial ${group.trials[at]}` : "")])))))];
 }

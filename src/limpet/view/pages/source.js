@@ -36,7 +36,12 @@ export class ServerSource {
 
   runs() { return this.ask("runs", {}); }
 
-  run(run) { return this.ask("run", { run }); }
+  /** With `soon`, of a large run only what is known at once. */
+  run(run, soon = false) { return this.ask("run", { run, ...(soon ? { soon: 1 } : {}) }); }
+
+  by(run, field) { return this.ask("by", { run, field: spelled(field) }); }
+
+  setup(run) { return this.ask("setup", { run }); }
 
   items(run, query, from, many) {
     const params = new URLSearchParams(query);

@@ -1,6 +1,7 @@
 """What does a page show about two runs, or more?"""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ from limpet.run.calibrating.labelling import Labelling
 from limpet.run.comparing.changes import Changes
 from limpet.run.comparing.comparable import CompareOptions
 from limpet.run.comparing.compare import compare_pairs
+from limpet.run.comparing.opened_run import RunToCompare
 from limpet.run.comparing.results import Comparison
 from limpet.run.reading.find_run import is_matrix, variants_in
 from limpet.run.results.score_words import ScoreName
 from limpet.text import count
 from limpet.view.change_answers import ChangedAnswers
-from limpet.view.viewed_runs import ViewedRuns
+from limpet.view.viewed_runs import ViewedRun, ViewedRuns
 
 MOST_RUNS = 12
 """More rows than this are not compared by eye, and each run is read whole."""
@@ -43,16 +45,29 @@ class Compared:
         if len(new) >= MOST_RUNS:
             many = count(len(new) + 1, "run")
             raise LimpetError(f"{many} are too many: at most {MOST_RUNS} are compared at once")
-        paths = [runs.path(address) for address in (base, *new)]
-        comparison, found = compare_pairs(paths, CompareOptions(flips=0))
+        paths = {address: runs.path(address) for address in (base, *new)}
+        with ExitStack() as used:
+            # One run may have been named twice, and a thread uses it once.
+            opened = {
+                path: to_compare(used.enter_context(runs.use(address)))
+                for path, address in {path: address for address, path in paths.items()}.items()
+            }
+            several = [opened[paths[address]] for address in (base, *new)]
+            comparison, found = compare_pairs(several, CompareOptions(flips=0))
         self.data = comparison_answer(comparison, base, new)
-        hidden = _Hidden(runs, paths)
+        hidden = _Hidden(runs, [*paths.values()])
         for one, data in zip(found, self.data["new"], strict=True):
             items = hidden.of(one.names)
             _say_hidden(data, items)
         self.changes = None
         if len(new) == 1:
             self.changes = ChangedAnswers(runs, base, new[0], Changes(found[0], items))
+
+
+def to_compare(opened: ViewedRun) -> RunToCompare:
+    """Return an open run as one to compare: its scores are read once."""
+    opened.run_table.refresh()
+    return RunToCompare(opened.reader, opened.run_table.whole_table)
 
 
 def comparison_answer(comparison: Comparison, base: str, new: Sequence[str]) -> dict[str, Any]:

@@ -86,7 +86,8 @@ class Changes:
         pairs, self._hidden = found.pairs, hidden
         self.base_rows, self.new_rows = pairs.base_rows, pairs.new_rows
         self.trials = min(pairs.base.table.trials, pairs.new.table.trials)
-        self.ids = pairs.ids(np.ones(len(pairs.common), np.bool_), len(pairs.common))
+        self.ids = list(pairs.base.table.ids)
+        self.ids += [pairs.new.table.ids[row] for row in self.new_rows[len(self.ids) :]]
         numbers = [self._of_numbers(one, found) for one in found.scores]
         self.scores = numbers + [self._of_labels(one, found) for one in found.labels]
 

@@ -225,9 +225,9 @@ def compare_runs(runs: Sequence[AnyRun], options: CompareOptions) -> Comparison:
 
 
 def compare_pairs(
-    runs: Sequence[AnyRun], options: CompareOptions
+    runs: Sequence[AnyRun | RunToCompare], options: CompareOptions
 ) -> tuple[Comparison, list[Comparable]]:
-    """Return the same, and what was compared of each run."""
+    """Return the same, and what was compared of each run. What is open stays open."""
     with ExitStack() as opened:
         base, *others = (_opened(run, opened) for run in runs)
         compared = [_compare(base, new, options) for new in others]
@@ -239,7 +239,9 @@ def compare_pairs(
         return comparison, [found for _, found in compared]
 
 
-def _opened(run: AnyRun, opened: ExitStack) -> RunToCompare:
+def _opened(run: AnyRun | RunToCompare, opened: ExitStack) -> RunToCompare:
+    if isinstance(run, RunToCompare):
+        return run
     found = open_to_compare(run)
     opened.callback(found.reader.close)
     return found

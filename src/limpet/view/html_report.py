@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from hashlib import sha256
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from limpet.errors import JournalError, LimpetError
 from limpet.journal.files import replace_file
@@ -217,13 +216,15 @@ def _blocks(new: ViewedRun, base: ViewedRun | None, most: int) -> tuple[dict[str
     runs = [RunData(one, name) for one, name in zip(opened, names, strict=True)]
     room = most - sum(map(len, page("", _scripts(), _styles(), {}))) - _REST
     room -= len(packed(encoded(compared)))
+    of_changes = 0 if changes is None else len(packed(encoded(changes_data(changes, *runs[::-1]))))
+    room -= of_changes
     orders = [one.importance(first) for one in runs]
     for one, order in zip(runs, orders, strict=True):
         room = one.fit_numbers(order, room)
-    blocks = {}
+    blocks: dict[str, bytes] = {}
     if changes is not None:
         blocks["changes"] = packed(encoded(changes_data(changes, *runs[::-1])))
-        room -= len(blocks["changes"])
+        room += of_changes - len(blocks["changes"])
     changed = len(first)
     for one, order in zip(runs[1:], orders[1:], strict=True):
         share = room // _OF_BASE

@@ -172,8 +172,9 @@ def changes_data(changes: Changes, base: RunData, new: RunData) -> dict[str, Any
     cells = np.repeat(there, changes.trials)
     return {
         "trials": changes.trials,
-        "base": rows[0][there].tolist(),
-        "new": rows[1][there].tolist(),
+        # Steps from one to the next: nearly all are 1, and take no room.
+        "base": np.diff(rows[0][there], prepend=0).tolist(),
+        "new": np.diff(rows[1][there], prepend=0).tolist(),
         "directions": DIRECTIONS,
         # A digit for each answer.
         "scores": [

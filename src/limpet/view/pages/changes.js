@@ -9,9 +9,9 @@ import { VirtualTable } from "./table.js";
 export const DIRECTIONS = {
   better: ["better", "▲", "good", "both runs have a score, and that of the new run is better"],
   worse: ["worse", "▼", "bad", "both runs have a score, and that of the new run is worse"],
+  changed: ["changed", "◆", "", "another label: no label is better than another"],
   failed: ["failed now", "▼", "bad", "the base has a score; in the new run, the answer or its evaluator failed"],
   recovered: ["recovered", "▲", "good", "the new run has a score; in the base, the answer or its evaluator failed"],
-  changed: ["changed", "◆", "", "another label: no label is better than another"],
   same: ["same", "", "dim", "both runs have the same score"],
 };
 const FILTERS = ["score", "direction", "text", "sort"];
@@ -61,7 +61,7 @@ export function changesList(root, source, query) {
     const near = wasOpen ? await source.changeNear(query, lastChange.id, lastChange.trial) : null;
     table = new VirtualTable({
       label: "Changed answers", columns: columnsOf(known), sorted: query.get("sort") || "", rows,
-      cells: (row) => cells(row, known), sort: (name) => change({ sort: name }),
+      cells: (row) => cells(row, known, query.get("score")), sort: (name) => change({ sort: name }),
       open: (row) => go("pair", changed(query, { id: row.id, trial: row.trial || null })),
     });
     fill(target, table.element);
@@ -129,23 +129,24 @@ function noteOf(found, query) {
 function columnsOf(known) {
   const several = Object.keys(known.scores).length > 1;
   return [
-    { title: "id", sort: "position", ch: 16 }, ...(known.trials > 1 ? [{ title: "trial", align: "right", ch: 6 }] : []),
+    { title: "id", sort: "position", ch: 12 }, ...(known.trials > 1 ? [{ title: "trial", align: "right", ch: 6 }] : []),
     { title: "change", sort: "change", ch: several ? 34 : 22 }, { title: "input", ch: 14, grows: true },
     { title: "base", ch: 14, grows: true }, { title: "new", ch: 14, grows: true },
   ];
 }
 
-function cells(row, known) {
+function cells(row, known, score) {
   const answer = ({ output, error }) => (error ? el("span", { class: "bad" }, error) : output ?? el("span", { class: "dim" }, "–"));
   return [
     row.id, ...(known.trials > 1 ? [count(row.trial)] : []),
-    row.scores.map((score, at) => [at ? " · " : "", changeWords(score, Object.keys(known.scores).length > 1)]),
+    // First the score that is filtered by.
+    [...row.scores].sort((a, b) => (b.name === score) - (a.name === score)).map((one, at) => [at ? " · " : "", changeWords(one, Object.keys(known.scores).length > 1)]),
     row.input ?? "", answer(row.base), answer(row.new),
   ];
 }
 
-/** Return how a score changed: `▲ judge 0.2 → 0.9`. */
-export function changeWords({ name, direction, base, new: after }, isNamed) {
+/** Return how a score changed: `judge ▲ 0.2 → 0.9`. */
+function changeWords({ name, direction, base, new: after }, isNamed) {
   const [, sign, classes] = DIRECTIONS[direction];
   const words = (value, hasFailed) => (hasFailed ? "failed" : typeof value === "string" ? value : scoreWords({ value }));
   return [isNamed ? el("span", { class: "dim" }, `${name} `) : null,

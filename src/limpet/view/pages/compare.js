@@ -61,7 +61,7 @@ function scoreTable(one) {
     return [some.map(([name, score]) => scoreRow(name, score, most)),
       most === null ? null : el("tr", { class: "scale", "data-name": `scale ${kindOf(some[0])}` },
         el("td", { class: "dim small right", colspan: 4 }, limits ? `scores from ${number(limits[0])} to ${number(limits[1])}` : "scores without a range"),
-        el("td", {}, differenceAxis(most)), el("td", { colspan: 5 }))];
+        el("td", { class: "bar" }, differenceAxis(most)), el("td", { colspan: 5 }))];
   }));
 }
 
@@ -78,7 +78,7 @@ function scoreRow(name, score, most) {
     el("th", { scope: "row", class: name.length < 24 ? "nowrap" : "" }, name),
     el("td", { class: "right" }, fixed(score.base_mean, 3)), el("td", { class: "right" }, fixed(score.new_mean, 3)),
     el("td", { class: "right nowrap" }, el("b", {}, signed(score.delta)), has ? el("span", { class: "dim" }, ` (${range(low, high)})`) : null),
-    el("td", {}, has ? differenceBar({ ...score, low, high }, most) : el("span", { class: "dim" }, "–")),
+    el("td", { class: "bar" }, has ? differenceBar({ ...score, low, high }, most) : el("span", { class: "dim" }, "–")),
     el("td", { class: "right good" }, count(score.better)), el("td", { class: "right dim" }, count(score.same)), el("td", { class: "right bad" }, count(score.worse)),
     el("td", { class: "right nowrap" }, has ? pWords(score.p_holm) : "–"),
     el("td", { class: "dim message" }, verdictWords(score)));

@@ -49,8 +49,7 @@ export function differenceAxis(most) {
 /** Return a difference with its interval on a scale around zero that ends at `most`. */
 export function differenceBar(score, most) {
   const at = (value) => onScale(Math.max(-most, Math.min(most, value)), most);
-  const side = score.low > 0 ? "good" : score.high < 0 ? "bad" : "";
-  const better = score.higher_is_better === false ? { good: "bad", bad: "good", "": "" }[side] : side;
+  const better = { better: "good", worse: "bad" }[score.verdict] ?? "";
   const words = `${signed(score.delta)} (${range(score.low, score.high)}), on a scale from ${signed(-most)} to ${signed(most)}`;
   return el("svg", { class: `interval ${better}`, width: DIFFERENCE, height: HEIGHT, role: "img", viewBox: `0 0 ${DIFFERENCE} ${HEIGHT}`, "aria-label": words },
     el("rect", { class: "axis", x: MARGIN, y: HEIGHT / 2 - 1, width: DIFFERENCE - 2 * MARGIN, height: 2, rx: 1 }),

@@ -13,7 +13,7 @@ export function showPair(root, source, query) {
   const trial = Number(query.get("trial") || 0);
   const back = changed(query, { id: null, trial: null });
   Object.assign(lastChange, { runs: runsOf(query), id, trial });
-  const target = el("article", { class: "pair", "aria-label": id });
+  const target = el("article", { class: "of-pair", "aria-label": id });
   fill(root, target);
   let drawn = [];
   let near = { before: null, after: null, at: null };
@@ -54,7 +54,7 @@ function body(items, near, page) {
       isThere(expected) ? side("expected", "expected", shownValue(expected)) : null),
     both(outputs(items), ["base", "new"]),
     scores(items),
-    items.some(({ trace }) => trace?.length) ? [el("h2", {}, "traces"), both(items.map((item) => (item.trace?.length ? [el("p", { class: "dim" }, plural(countEvents(item.trace), "event")), traceTree(item.trace)] : el("p", { class: "dim" }, "none"))), ["base trace", "new trace"])] : null,
+    items.some(({ trace }) => trace?.length) ? both(items.map((item) => (item.trace?.length ? [el("p", { class: "dim" }, plural(countEvents(item.trace), "event")), traceTree(item.trace)] : el("p", { class: "dim" }, "none"))), ["base trace", "new trace"]) : null,
     el("p", { class: "dim small" }, el("kbd", {}, "j"), " next ", el("kbd", {}, "k"), " previous ", el("kbd", {}, "Esc"), " ", el("a", { href: to("compare", page.back) }, "back to the changes")),
   ];
 }
@@ -108,7 +108,7 @@ function scores(items) {
 function scoreOf(score) {
   if (!score) return el("div", { class: "big dim" }, "–");
   return [
-    score.error ? el("div", { class: "bad" }, score.error) : el("div", { class: "big" }, scoreWords({ value: score.value }), score.label ? el("span", { class: "tag" }, score.label) : null),
+    score.error ? el("div", { class: "bad" }, score.error) : el("div", { class: "big" }, scoreWords(score.value === null ? score : { value: score.value }), score.value !== null && score.label ? el("span", { class: "tag" }, score.label) : null),
     score.votes ? el("div", { class: "dim small" }, `votes: ${score.votes}`) : null,
     score.explanation ? shownValue(score.explanation) : null,
   ];

@@ -4,7 +4,7 @@
 import { changed, go, spelled, to } from "./address.js";
 import { comparing } from "./choose.js";
 import { el, table } from "./dom.js";
-import { fixed, money, number, pWords, range, seconds, signed } from "./format.js";
+import { fixed, money, pWords, range, seconds, signed } from "./format.js";
 
 const LEVELS = 8;
 
@@ -76,7 +76,7 @@ function gridCell(variant, run, { all, heat, low, high, left }) {
   if (!run) return el("div", { class: "cell dim" }, label, "not compared");
   const mean = claimOf(run, heat)?.mean;
   const level = typeof mean !== "number" ? null : high > low ? Math.round(((mean - low) / (high - low)) * LEVELS) : 0;
-  const words = number(mean);
+  const words = fixed(mean, 3);
   return el("div", { class: level === null ? "cell" : `cell heat-${level}`, "data-name": run.path }, label,
     run === all[0] ? [el("b", {}, words), " base"] : el("a", { href: comparing(all[0].path, [run.path]), "aria-label": `${run.line?.name ?? run.path}: ${words}, compare with the base` }, words),
     run === all[0] ? null : el("div", { class: "small" }, signed(run.scores[heat]?.delta), ` ${run.scores[heat]?.verdict ?? ""}`));

@@ -1,11 +1,11 @@
 """What does a page show about two runs, or more?"""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from limpet.errors import LimpetError
+from limpet.errors import JournalError, LimpetError
 from limpet.journal.layout import layout_at
 from limpet.report.comparison_data import comparison_data
 from limpet.run.calibrating.labelling import Labelling
@@ -14,7 +14,7 @@ from limpet.run.comparing.comparable import CompareOptions
 from limpet.run.comparing.compare import compare_pairs
 from limpet.run.comparing.opened_run import RunToCompare
 from limpet.run.comparing.results import Comparison
-from limpet.run.reading.find_run import is_matrix, variants_in
+from limpet.run.reading.find_run import VariantRun, is_matrix, variants_in
 from limpet.run.results.score_words import ScoreName
 from limpet.text import count
 from limpet.view.change_answers import ChangedAnswers
@@ -115,13 +115,17 @@ def _say_hidden(data: dict[str, Any], hidden: Mapping[ScoreName, set[str]]) -> N
 def matrices_answer(runs: ViewedRuns) -> dict[str, Any]:
     """Return the matrices with their variants that have a run, and what each varies."""
     addresses = {path: address for address, path in runs.paths().items()}
-    folders = dict.fromkeys(path.parent for path in addresses)
     found = []
-    for folder in sorted(filter(is_matrix, folders)):
+    for folder in sorted({path.parent for path in addresses}):
+        known: Sequence[VariantRun] = ()
+        if is_matrix(folder):
+            with suppress(JournalError):  # a damaged one hides no other
+                known = variants_in(folder)
         variants = [
             {"run": addresses[one.path], "values": dict(one.values)}
-            for one in variants_in(folder)
+            for one in known
             if one.path in addresses and one.values
         ]
-        found.append({"name": folder.name, "variants": variants})
-    return {"matrices": [one for one in found if len(one["variants"]) > 1]}
+        if len(variants) > 1:
+            found.append({"name": folder.name, "variants": variants})
+    return {"matrices": found}

@@ -127,5 +127,5 @@ def matrices_answer(runs: ViewedRuns) -> dict[str, Any]:
             if one.path in addresses and one.values
         ]
         if len(variants) > 1:
-            found.append({"name": folder.name, "variants": variants})
+            found.append({"name": folder.resolve().name, "variants": variants})
     return {"matrices": found}

@@ -78,7 +78,8 @@ def test_a_total_leads_to_the_answers_it_counts_and_its_link_shows_the_same(
         line.get_by_role("link", name=re.compile(rf"\b{number} {word}")).click()
         expect(page.locator("[aria-live=polite]")).to_contain_text(f"{number} answers · closeness")
         assert f"score=closeness&direction={word}" in page.url
-        assert page.locator("tbody tr[data-name=row]").count() >= min(number, 20)
+        rows = page.get_by_role("table", name="Changed answers")
+        expect(rows).to_have_attribute("aria-rowcount", str(number + 1))
     line.get_by_role("link", name=re.compile("worse")).click()
     page.get_by_role("button", name="change", exact=True).click()
     expect(page.locator("th[aria-sort=ascending]")).to_contain_text("change")
@@ -186,7 +187,9 @@ def test_bars_of_one_range_share_a_scale_and_no_p_is_without_an_interval(page, s
 
 
 def test_several_runs_are_ticked_found_by_tag_and_any_is_the_base(page, server, two):
-    make(server.directory / "tagged", told(3), many=60, evaluators=EVALUATORS, tags=["spring"])
+    make(server.directory / "tagged", told(3), many=60, evaluators=EVALUATORS)
+    (server.directory / "tagged" / "tags").mkdir()
+    (server.directory / "tagged" / "tags" / "spring").touch()
     page.show("#/compare")
     page.locator("summary", has_text="More than two runs").click()
     boxes = page.locator(".ticks")
@@ -364,7 +367,7 @@ def test_hostile_texts_do_nothing_beside_each_other(page, server):
     def judge(output):
         return {text: limpet.Score(len(output["text"]) % 7 / 7, text, text) for text in HOSTILE[:2]}
 
-    for at, name in enumerate(("bad <b>a</b>", "bad <i>b</i>")):
+    for at, name in enumerate(("bad <b>a", "bad <i>b")):
         dataset = [{"id": f"{n} {text[:99]}", "question": text, "answer": text}
                    for n, text in enumerate(texts)]  # fmt: skip
 
@@ -374,7 +377,7 @@ def test_hostile_texts_do_nothing_beside_each_other(page, server):
             return limpet.Output({"text": said}, None, trace)
 
         make(server.directory / name, answer, dataset=dataset, evaluators={"judge": judge})
-    page.show("#/compare?base=bad+<b>a</b>&new=bad+<i>b</i>")
+    page.show("#/compare?base=bad+<b>a&new=bad+<i>b")
     expect(totals(page)).to_contain_text("<script>")
     first_rows(page)
     assert page.locator("main script, main img, main i, main .list b").count() == 0
@@ -388,7 +391,7 @@ def test_hostile_texts_do_nothing_beside_each_other(page, server):
         page.locator("summary").evaluate_all("(all) => all.forEach((one) => one.click())")
         assert page.evaluate("document.documentElement.scrollWidth") <= 1280
     assert page.locator("main script, main img, main b:has-text('a'), main i").count() == 0
-    page.show("#/compare?base=bad+<b>a</b>&new=bad+<i>b</i>&text=<script>")
+    page.show("#/compare?base=bad+<b>a&new=bad+<i>b&text=<script>")
     expect(page.locator("[aria-live=polite]")).to_contain_text("answer")
     assert page.evaluate("window.hacked") is None
 

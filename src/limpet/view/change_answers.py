@@ -121,7 +121,7 @@ class ChangedAnswers:
     ) -> dict[str, Any]:
         id_, trial = self._changes.where(cell)
         scores = []
-        for one in self._changes.scores:
+        for one in sorted(self._changes.scores, key=lambda one: -abs(one.gains[cell])):
             went = DIRECTIONS[one.directions[cell]]
             if went not in DIRECTIONS[:2] or (went == "same" == direction):
                 before, after = one.values(cell)

@@ -17,13 +17,18 @@ export function chooser(root, base, others) {
   const ticked = new Set([base, ...others].filter(Boolean));
   const view = { text: "", note: "", runs: [], matrices: [] };
   const open = (from, some) => { window.location.hash = comparing(from, some.filter((one) => one !== from)).slice(1); };
-  const draw = () => update(root, body());
+  function draw() {
+    update(root, body());
+    // A box that a person has touched no longer follows its attribute.
+    for (const box of root.querySelectorAll("[type=checkbox]")) box.checked = box.hasAttribute("checked");
+  }
 
-  function tick(path, isTicked) {
-    if (isTicked && ticked.size >= MOST_RUNS) view.note = `At most ${MOST_RUNS} runs are compared at once: untick one first.`;
+  function tick(path, target) {
+    view.note = "";
+    if (!target.checked) ticked.delete(path);
+    else if (ticked.size < MOST_RUNS) ticked.add(path);
     else {
-      view.note = "";
-      if (isTicked) ticked.add(path); else ticked.delete(path);
+      view.note = `At most ${MOST_RUNS} runs are compared at once: untick one first.`;
     }
     draw();
   }
@@ -69,7 +74,7 @@ export function chooser(root, base, others) {
 
   function box(run) {
     const path = spelled(run.path);
-    return el("input", { type: "checkbox", "data-name": ticked.has(path) ? "ticked" : "free", checked: ticked.has(path), onchange: (event) => tick(path, event.target.checked) });
+    return el("input", { type: "checkbox", checked: ticked.has(path), onchange: (event) => tick(path, event.target) });
   }
 
   return {

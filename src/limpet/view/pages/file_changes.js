@@ -128,7 +128,8 @@ export class FileChanges {
   row(cell, direction) {
     const rows = this.sides.map((run, side) => run.rows.get(this.position(side, cell)) || {});
     const line = ({ output = null, error = null }) => ({ output, error });
-    const scores = this.scores.map(({ name, directions }) => ({ name, direction: this.data.directions[directions[cell]] }))
+    const ranked = [...this.scores].sort((a, b) => Math.abs(b.gains[cell]) - Math.abs(a.gains[cell]));
+    const scores = ranked.map(({ name, directions }) => ({ name, direction: this.data.directions[directions[cell]] }))
       .filter((one) => !["none", "same"].includes(one.direction) || (direction === "same" && one.direction === "same"))
       .map((one) => ({ ...one, base: this.valueOf(one.name, 0, cell), new: this.valueOf(one.name, 1, cell) }));
     return { ...this.where(cell), input: rows[1].input ?? rows[0].input ?? null, base: line(rows[0]), new: line(rows[1]), scores };

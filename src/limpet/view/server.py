@@ -172,7 +172,7 @@ class PageServer:
     async def _of_compared(
         self, request: web.Request, answer: Callable[[Compared], dict[str, Any]]
     ) -> web.Response:
-        base, new = request.query.get("base", ""), request.query.getall("new", [])
+        base, new = request.query.get("base", ""), request.query.getall("new", [""])
 
         def mark() -> list[object]:
             return [base, new, *(mark_of(self.runs.path(address)) for address in (base, *new))]

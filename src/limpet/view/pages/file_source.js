@@ -23,7 +23,10 @@ export class FileSource {
   constructor(head, runs, changes) {
     this.isLive = false;
     this.head = head;
-    if (changes) this.changed = new FileChanges(changes, head.compare.new[0], runs[1], runs[0]);
+    this.changed = () => {  // made on first use: most readers look at the run
+      this.listed ||= new FileChanges(changes, head.compare.new[0], runs[1], runs[0]);
+      return this.listed;
+    };
     this.byName = new Map(runs.map((run) => [spelled(run.about.run), run]));
     this.first = runs[0];
     this.views = [["run", "Run"], ["items", "Items"], ...(head.compare ? [["compare", "Compare"]] : [])];
@@ -59,9 +62,9 @@ export class FileSource {
     return this.head.compare;
   }
 
-  async changes(query, from, many) { return this.changed.answer(query, from, many); }
+  async changes(query, from, many) { return this.changed().answer(query, from, many); }
 
-  async changeNear(query, id, trial) { return this.changed.near(query, id, trial); }
+  async changeNear(query, id, trial) { return this.changed().near(query, id, trial); }
 
   async order() { throw new SourceError("a report takes no orders: use limpet view"); }
 

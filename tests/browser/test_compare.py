@@ -112,6 +112,8 @@ def test_keys_walk_through_the_changes_and_back_to_the_same_row(page, two):
     page.keyboard.press("j")
     expect(page.locator("h1")).to_contain_text(ids[2])
     page.keyboard.press("k")
+    expect(page.locator("h1")).to_contain_text(ids[1])
+    expect(page.get_by_role("button", name="Previous change")).to_be_enabled()
     page.keyboard.press("ArrowLeft")
     expect(page.locator("h1")).to_contain_text(ids[0])
     expect(page.get_by_role("button", name="Previous change")).to_be_disabled()

@@ -19,10 +19,12 @@ export function showCompare(root, source, query) {
   list.hidden = true;
   let drawn = null;
   async function refresh() {
+    const asked = base && others.length ? source.compare(query) : null;
+    asked?.catch(() => {}); // said below, when the runs to choose from are there
     const [{ runs }, { matrices }] = source.isLive ? await Promise.all([source.runs(), source.matrices()]) : [{ runs: [] }, { matrices: [] }];
     choose?.update(runs, matrices);
-    if (!base || !others.length) return;
-    const found = await source.compare(query);
+    if (!asked) return;
+    const found = await asked;
     if (others.length > 1) {
       update(shown, severalRuns(found, runs, matrices, query));
       return;

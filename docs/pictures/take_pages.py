@@ -60,8 +60,6 @@ async def take(runs: Path, folder: Path, kept: tuple[str, ...]) -> None:
                 await page.set_viewport_size(LOW if kept and name == "items" else size)
                 await page.goto(place + view)
                 await page.locator("main table, main pre").first.wait_for()
-                if name == "report":
-                    await page.locator("details.flip summary").first.click()
                 if name == "item":  # the worst answer, not any trial of its item
                     await page.locator("tbody tr[data-name=row]").first.click()
                     await page.get_by_role("button", name="compare with expected").click()

@@ -240,9 +240,9 @@ def test_two_runs_are_compared_with_both_answers(page, folder):
     ends = found.new[0].scores["closeness"].headline
     row = page.get_by_role("table", name="Differences")
     expect(row).to_contain_text(f"{ends.low:.2f} to {ends.high:.2f}".replace("-", "−"))
-    page.locator("details.flip summary").first.click()
-    expect(page.locator("details.flip[open] ins").first).to_be_visible()
-    page.locator("details.flip[open]").get_by_role("link", name="base").click()
+    page.locator("tbody tr[data-name=row]").nth(1).click()
+    expect(page.locator("ins").first).to_be_visible()
+    page.get_by_role("table", name="Both answers").get_by_role("link", name="plain").click()
     expect(page.locator("h1")).to_contain_text("plain / items / q")
     expect(page.locator("pre").first).to_contain_text("question")
     page.get_by_role("link", name="Run", exact=True).click()

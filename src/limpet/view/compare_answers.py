@@ -1,114 +1,131 @@
-"""What does a page show about two runs?"""
+"""What does a page show about two runs, or more?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+from limpet.errors import JournalError, LimpetError
 from limpet.journal.layout import layout_at
 from limpet.report.comparison_data import comparison_data
 from limpet.run.calibrating.labelling import Labelling
+from limpet.run.comparing.changes import Changes
 from limpet.run.comparing.comparable import CompareOptions
-from limpet.run.comparing.compare import compare_runs
+from limpet.run.comparing.compare import compare_pairs
+from limpet.run.comparing.opened_run import RunToCompare
 from limpet.run.comparing.results import Comparison
-from limpet.run.reading.reader import RunReader
-from limpet.run.results.score_words import ScoreName, split_name
+from limpet.run.reading.find_run import VariantRun, is_matrix, variants_in
+from limpet.run.results.score_words import ScoreName
 from limpet.text import count
-from limpet.view.shown_values import PART, Shortener
-from limpet.view.viewed_runs import ViewedRuns
+from limpet.view.change_answers import ChangedAnswers
+from limpet.view.viewed_runs import ViewedRun, ViewedRuns
 
-MOST_FLIPS = 100
+MOST_RUNS = 12
+"""More rows than this are not compared by eye, and each run is read whole."""
+_COUNTS = ("better", "same", "worse")
 
 
-def compare_answer(runs: ViewedRuns, base: str, new: str) -> dict[str, Any]:
-    """Return the data of `limpet compare --json`, with the input of each item that changed.
+class Compared:
+    """Runs compared with a base, as one person may see them.
+
+    Args:
+        runs: All runs.
+        base: The address of the base.
+        new: The addresses of the others.
+
+    Attributes:
+        data: The data of `limpet compare --json`, without examples of changes.
+        changes: The answers that changed; None: more than two runs are compared.
 
     Raises:
         LimpetError: They cannot be compared, or there is no such run.
     """
-    paths = [runs.path(address) for address in (base, new)]
-    hidden = _Hidden(runs, paths)
-    options = CompareOptions(flips=MOST_FLIPS + len(hidden.ids))
-    comparison = compare_runs(paths, options)
-    with RunReader(paths[1]) as reader:
-        return comparison_answer(comparison, base, new, reader, hidden=hidden)
+
+    def __init__(self, runs: ViewedRuns, base: str, new: Sequence[str]) -> None:
+        if len(new) >= MOST_RUNS:
+            many = count(len(new) + 1, "run")
+            raise LimpetError(f"{many} are too many: at most {MOST_RUNS} are compared at once")
+        paths = {address: runs.path(address) for address in (base, *new)}
+        with ExitStack() as used:
+            # One run may have been named twice, and a thread uses it once.
+            opened = {
+                path: to_compare(used.enter_context(runs.use(address)))
+                for path, address in {path: address for address, path in paths.items()}.items()
+            }
+            several = [opened[paths[address]] for address in (base, *new)]
+            comparison, found = compare_pairs(several, CompareOptions(flips=0))
+        self.data = comparison_answer(comparison, base, new)
+        hidden = _Hidden(runs, [*paths.values()])
+        for one, data in zip(found, self.data["new"], strict=True):
+            items = hidden.of(one.names)
+            _say_hidden(data, items)
+        self.changes = None
+        if len(new) == 1:
+            self.changes = ChangedAnswers(runs, base, new[0], Changes(found[0], items))
 
 
-def comparison_answer(
-    comparison: Comparison,
-    base: str,
-    new: str,
-    reader: RunReader,
-    *,
-    hidden: "_Hidden | None" = None,
-    limit: int = PART,
-) -> dict[str, Any]:
-    """Return the same for an existing comparison.
+def to_compare(opened: ViewedRun) -> RunToCompare:
+    """Return an open run as one to compare: its scores are read once."""
+    opened.run_table.refresh()
+    return RunToCompare(opened.reader, opened.run_table.whole_table)
 
-    Args:
-        comparison: The comparison.
-        base: The address of the base.
-        new: The address of the new run.
-        reader: Reads the new run.
-        hidden: Removes what must not be seen.
-        limit: The most characters of a text.
-    """
+
+def comparison_answer(comparison: Comparison, base: str, new: Sequence[str]) -> dict[str, Any]:
+    """Return a comparison as data, with the addresses of the runs."""
     data = comparison_data(comparison)
-    shown = Shortener(limit)
     data["base"]["run"] = base
-    for one in data["new"]:
-        one["run"] = new
-        if hidden is not None:
-            hidden.remove_from(one, reader.evaluators)
-        inputs = _inputs(reader, {flip["id"] for flip in one["flips"]})
-        for flip in one["flips"]:
-            flip["input"] = shown(inputs.get(flip["id"]))
-            for side in ("base", "new"):
-                flip[side]["output"] = shown(flip[side]["output"])
+    for one, address in zip(data["new"], new, strict=True):
+        one["run"] = address
+        del one["flips"]
     return data
 
 
 class _Hidden:
-    """Removes from a comparison what people must not see before they label.
-
-    The rest does not depend on the hidden scores.
-
-    Attributes:
-        ids: The items that may have hidden scores, in either run.
-    """
+    """What people must not see of a comparison before they label."""
 
     def __init__(self, runs: ViewedRuns, paths: Sequence[Path]) -> None:
         labellings = [Labelling(layout_at(path), runs.labeller.person) for path in paths]
         for one in labellings:
             one.refresh()
         self._of = [] if runs.labeller.read_only else labellings
-        self.ids = {id_ for one in self._of for id_ in one.drawn_ids}
+        self._ids = {id_ for one in self._of for id_ in one.drawn_ids}
 
-    def remove_from(self, data: dict[str, Any], evaluators: Sequence[str]) -> None:
-        """Remove each item with a hidden score from the data of a run."""
-        names = {
-            name: split_name(name, evaluators) or ScoreName(name)
-            for name in (*data["scores"], *(flip["score"] for flip in data["flips"]))
-        }
-        left = dict.fromkeys(names, MOST_FLIPS)
-        flips, data["flips"] = data["flips"], []
-        for flip in flips:
-            score = flip["score"]
-            if left[score] and not self._is_hidden(flip["id"], names[score]):
-                left[score] -= 1
-                data["flips"].append(flip)
-        hidden = {id_ for id_ in self.ids for name in names.values() if self._is_hidden(id_, name)}
-        if hidden:
-            data["left_out"].pop("scores", None)  # it names items by their scores
-            words = count(len(hidden), "item was", "items were")
-            data["notes"].append(f"{words} drawn for people to label: their changes are hidden")
+    def of(self, names: Iterable[ScoreName]) -> dict[ScoreName, set[str]]:
+        """Return the items with a hidden score, by its name."""
+        found = {name: {id_ for id_ in self._ids if self._is_hidden(id_, name)} for name in names}
+        return {name: ids for name, ids in found.items() if ids}
 
     def _is_hidden(self, id_: str, name: ScoreName) -> bool:
         return any(not one.is_shown(id_, name) for one in self._of)
 
 
-def _inputs(reader: RunReader, wanted: set[str]) -> dict[str, Any]:
-    file = reader.items_file
-    if file is None or not wanted:
-        return {}
-    positions = [position for position, id_ in enumerate(file.ids()) if id_ in wanted]
-    return {item.id: item.input for item in map(file.item, positions)}
+def _say_hidden(data: dict[str, Any], hidden: Mapping[ScoreName, set[str]]) -> None:
+    """Say in the data of a run that scores are hidden, and remove what would tell them."""
+    if not hidden:
+        return
+    data["left_out"].pop("scores", None)  # it names items by their scores
+    for name in hidden:  # beside the totals of the changes, these would tell how the rest changed
+        data["scores"][str(name)] |= {
+            one: None for one in _COUNTS if one in data["scores"][str(name)]
+        }
+    words = count(len(set().union(*hidden.values())), "item was", "items were")
+    data["notes"].append(f"{words} drawn for people to label: their changes are hidden")
+
+
+def matrices_answer(runs: ViewedRuns) -> dict[str, Any]:
+    """Return the matrices with their variants that have a run, and what each varies."""
+    addresses = {path: address for address, path in runs.paths().items()}
+    found = []
+    for folder in sorted({path.parent for path in addresses}):
+        known: Sequence[VariantRun] = ()
+        if is_matrix(folder):
+            with suppress(JournalError):  # a damaged one hides no other
+                known = variants_in(folder)
+        variants = [
+            {"run": addresses[one.path], "values": dict(one.values)}
+            for one in known
+            if one.path in addresses and one.values
+        ]
+        if len(variants) > 1:
+            found.append({"name": folder.resolve().name, "variants": variants})
+    return {"matrices": found}

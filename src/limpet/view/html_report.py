@@ -13,22 +13,20 @@ from contextlib import ExitStack
 from hashlib import sha256
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from limpet.errors import JournalError, LimpetError
 from limpet.journal.files import replace_file
+from limpet.run.comparing.changes import Changes
 from limpet.run.comparing.comparable import CompareOptions
-from limpet.run.comparing.compare import compare_runs
+from limpet.run.comparing.compare import compare_pairs
 from limpet.run.comparing.opened_run import AnyRun
-from limpet.run.comparing.results import Comparison
 from limpet.run.evaluation_result import EvaluationResult, ReportFile
 from limpet.run.reading.find_run import choose_run
 from limpet.text import one_line
 from limpet.version import VERSION
-from limpet.view.compare_answers import MOST_FLIPS, comparison_answer
-from limpet.view.report_data import RunData, packed
+from limpet.view.compare_answers import comparison_answer, to_compare
+from limpet.view.report_data import RunData, changes_data, packed
 from limpet.view.server import PAGES, encoded
-from limpet.view.shown_values import PART
 from limpet.view.viewed_runs import Labeller, ViewedRun
 
 # ---- The modules of the pages as one script, for a page in a file. ------------------------------
@@ -110,11 +108,12 @@ def _hashes(texts: list[str]) -> str:
 # ---- Writing the file. --------------------------------------------------------------------------
 
 MOST_MB = 20
-_LEAST_MB = 0.25
-"""The page without its data takes 0.19."""
+_LEAST_MB = 0.3
+"""The page without its data takes 0.21."""
 _REST = 4_000
 """The title, the remarks on the report itself, and the elements around tables."""
-_LEAST_FLIPS = 100
+_FIRST_CHANGES = 1_000
+"""Their texts come before those of failures: the greatest gains and losses in turn."""
 _OF_BASE = 4
 """The texts of the base may take this fraction of the room: 1 in 4."""
 
@@ -205,27 +204,35 @@ def _blocks(new: ViewedRun, base: ViewedRun | None, most: int) -> tuple[dict[str
     """Return the blocks of data by name, and what was left out."""
     opened = [new] if base is None else [new, base]
     names = [_name(one) for one in opened]
-    compared, shortened, flips = None, "", []
+    compared, changes, first = None, None, []
     if base is not None:
         if names[0] == names[1]:
             names[1] += " (base)"
-        comparison = compare_runs([base.path, new.path], CompareOptions(flips=MOST_FLIPS))
-        compared, shortened = _compared(comparison, names, new, most)
-        flips = _flips(comparison)
+        both = [to_compare(base), to_compare(new)]
+        comparison, found = compare_pairs(both, CompareOptions(flips=0))
+        compared = comparison_answer(comparison, names[1], names[:1])
+        changes = Changes(found[0])
+        first = [changes.where(cell) for cell in changes.chosen()[:_FIRST_CHANGES].tolist()]
     runs = [RunData(one, name) for one, name in zip(opened, names, strict=True)]
     room = most - sum(map(len, page("", _scripts(), _styles(), {}))) - _REST
     room -= len(packed(encoded(compared)))
-    orders = [one.importance(flips) for one in runs]
+    of_changes = 0 if changes is None else len(packed(encoded(changes_data(changes, *runs[::-1]))))
+    room -= of_changes
+    orders = [one.importance(first) for one in runs]
     for one, order in zip(runs, orders, strict=True):
         room = one.fit_numbers(order, room)
-    changed = len(set(flips))
+    blocks: dict[str, bytes] = {}
+    if changes is not None:
+        blocks["changes"] = packed(encoded(changes_data(changes, *runs[::-1])))
+        room += of_changes - len(blocks["changes"])
+    changed = len(first)
     for one, order in zip(runs[1:], orders[1:], strict=True):
         share = room // _OF_BASE
         room += one.add_texts(order[:changed].tolist(), share) - share
     room = runs[0].add_texts(orders[0].tolist(), room)
     for one, order in zip(runs[1:], orders[1:], strict=True):
         one.add_texts(order[changed:].tolist(), room)
-    left_out = " ".join(filter(None, [_left_out(runs, most), shortened]))
+    left_out = _left_out(runs, most)
     head = {
         "version": VERSION,
         "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -233,35 +240,11 @@ def _blocks(new: ViewedRun, base: ViewedRun | None, most: int) -> tuple[dict[str
         "runs": [one.data() for one in runs],
         "compare": compared,
     }
-    blocks = {"head": packed(encoded(head))}
+    blocks["head"] = packed(encoded(head))
     for number, one in enumerate(runs):
         blocks[f"table-{number}"] = one.table
         blocks |= {f"texts-{number}-{at}": chunk for at, chunk in enumerate(one.chunks)}
     return blocks, left_out
-
-
-def _compared(
-    comparison: Comparison, names: Sequence[str], new: ViewedRun, most: int
-) -> tuple[dict[str, Any], str]:
-    """Return a comparison of at most a quarter of the room, and what was left out of it."""
-    data: dict[str, Any] = {}
-    for limit in (PART, PART // 16, PART // 256):
-        data = comparison_answer(comparison, names[1], names[0], new.reader, limit=limit)
-        if len(packed(encoded(data))) <= most // 4:
-            return (
-                data,
-                "" if limit == PART else f"Texts of changes are shortened to {limit:,} characters.",
-            )
-    for run in data["new"]:
-        run["flips"] = run["flips"][:_LEAST_FLIPS]
-    return (
-        data,
-        f"The first {_LEAST_FLIPS:,} changes are in this file, with the beginning of each text.",
-    )
-
-
-def _flips(comparison: Comparison) -> list[tuple[str, int]]:
-    return [(flip.id, flip.trial) for run in comparison.new for flip in run.flips]
 
 
 def _left_out(runs: Sequence[RunData], most: int) -> str:

@@ -115,12 +115,12 @@ def _seconds(value: Any) -> float | None:
 # ---- What does a page show about the items of a run, and about one of them? ---------------------
 
 Query = MultiMapping[str]
-_MOST_ROWS = 200
 _FIELD = "field:"
 """Before the name of a field that is a column of the table."""
+MOST_ROWS = 200
 _ANY = "1"
 """The value of `failed` that means all steps: no evaluator can have this name."""
-_SEARCH_S = 0.4
+SEARCH_S = 0.4
 """How long one request may search; the page repeats it until all is searched."""
 
 
@@ -136,7 +136,7 @@ def items_answer(opened: ViewedRun, query: Query) -> dict[str, Any]:
     run_table = opened.run_table
     run_table.refresh()
     positions, left = _chosen(opened, query)
-    begin, many = _number(query, "from", 0), min(_MOST_ROWS, _number(query, "count", 100))
+    begin, many = number_in(query, "from", 0), min(MOST_ROWS, number_in(query, "count", 100))
     some = positions[begin : begin + many]
     rows = {(item.id, item.trial): item for item in run_table.read(some)}
     score = score_of(run_table, query.get("score"))
@@ -170,7 +170,7 @@ def near_answer(opened: ViewedRun, query: Query) -> dict[str, Any]:
     run_table = opened.run_table
     run_table.refresh()
     positions, _ = _chosen(opened, query)
-    position = run_table.position(_item_id(run_table, query), _number(query, "trial", 0))
+    position = run_table.position(_item_id(run_table, query), number_in(query, "trial", 0))
     at = [] if position is None else np.flatnonzero(positions == position).tolist()
     found: dict[str, Any] = {"at": None, "matching": len(positions), "before": None, "after": None}
     found |= labelled_in(opened, positions, at[0] if at else None, query.get("score"))
@@ -191,7 +191,7 @@ def _chosen(opened: ViewedRun, query: Query) -> tuple[Positions, int]:
     of_labels = ("draw" in query, query.get("labelled"), query.get("score"))
     search = _search(opened, query)
     if search is not None:
-        left = search.go_on(_SEARCH_S)
+        left = search.go_on(SEARCH_S)
         held &= search.found
     known = opened.chosen
     if (
@@ -276,7 +276,12 @@ def _item_id(run_table: HidingTable, query: Query) -> str:
     return text if named == text or run_table.position(text, 0) is not None else named
 
 
-def _number(query: Query, name: str, default: int) -> int:
+def number_in(query: Query, name: str, default: int) -> int:
+    """Return a whole number of a query.
+
+    Raises:
+        LimpetError: It is none.
+    """
     text = query.get(name, "")
     if not text:
         return default
@@ -336,13 +341,14 @@ def row_answer(
         "failed_scores": {name: str(of.get("class", "")) for name, of in item.score_errors.items()},
         "seconds": item.seconds or None,
         "cost": item.usage.get("cost"),
-        "error": None if error is None else line_of(_error_words(error)),
+        "error": None if error is None else line_of(error_words(error)),
         "label": None if said is None else line_of(said.label),
         "hidden": run_table.is_hidden(item.id),
     }
 
 
-def _error_words(error: Mapping[str, Any]) -> str:
+def error_words(error: Mapping[str, Any]) -> str:
+    """Return an error on one line."""
     return f"{error.get('type') or error.get('class', '')}: {error.get('message', '')}"
 
 
@@ -363,7 +369,7 @@ def _scores_in_row(item: ItemRecord) -> dict[str, Any]:
 def item_answer(opened: ViewedRun, query: Query) -> dict[str, Any] | None:
     """Return everything about one item in one trial; None: there is no such item."""
     opened.run_table.refresh()
-    trial = _number(query, "trial", 0)
+    trial = number_in(query, "trial", 0)
     wholes = opened.run_table.read_whole(_item_id(opened.run_table, query))
     whole = next((one for one in wholes if one.item.trial == trial), None)
     if whole is None:
@@ -430,7 +436,7 @@ def _scores(whole: WholeItem, shown: Shortener) -> list[dict[str, Any]]:
                 "error": None,
             })  # fmt: skip
     for name, error in whole.item.score_errors.items():
-        words, kind = shown(_error_words(error)), shown(error.get("class"))
+        words, kind = shown(error_words(error)), shown(error.get("class"))
         found.append({"name": name, "value": None, "label": None, "error": words, "class": kind})
     return found
 

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from limpet.run.comparing.changes import DIRECTIONS, Changes
+from limpet.run.comparing.pairs import Rows
 from limpet.run.reading.items import WholeItem
 from limpet.run.reading.run_table import Positions, failed_rows
 from limpet.run.reading.score_table import ScoreTable
@@ -106,7 +108,7 @@ class RunData:
             for id_, trial in first
             if (position := run_table.position(id_, trial)) is not None
         ]
-        rank[positions] = -2
+        rank[positions] = np.arange(-1 - len(positions), -1)
         return np.argsort(rank, kind="stable")
 
     def fit_numbers(self, order: Positions, room: int) -> int:
@@ -124,6 +126,12 @@ class RunData:
                 return room - len(self.table) - len(packed(encoded(self.data())))
             self._items = np.sort(ranked[: max(0, int(0.95 * share * len(self._items)))])
 
+    def placed(self, rows: Rows) -> Rows:
+        """Return where rows of the run's table are in the report's table; -1: they are not."""
+        new_rows = np.full(len(self._table.ids) + 1, -1)  # the last is that of no row
+        new_rows[self._items] = np.arange(len(self._items))
+        return new_rows[rows]
+
     def add_texts(self, order: Iterable[int], room: int) -> int:
         """Add the texts of items, in order, until the room is used up.
 
@@ -131,8 +139,7 @@ class RunData:
             How many bytes of it are left.
         """
         trials = self._table.trials
-        new_position = np.full(len(self._table.ids), -1)
-        new_position[self._items] = np.arange(len(self._items))
+        new_position = self.placed(np.arange(len(self._table.ids)))
         wanted = [position for position in order if new_position[position // trials] >= 0]
         too_large = 0
         for wholes in _chunks(self._opened, self._wholes(wanted)):
@@ -162,6 +169,28 @@ class RunData:
             cells = dict(run_table.cells(positions[at : at + _BATCH]))
             ids = {run_table.where(position)[0] for position in cells}
             yield from zip(cells, wholes.at([*cells.values()], ids), strict=True)
+
+
+def changes_data(changes: Changes, base: RunData, new: RunData) -> dict[str, Any]:
+    """Return what happened to each score of the items whose numbers are in both tables."""
+    rows = [base.placed(changes.base_rows), new.placed(changes.new_rows)]
+    there = (rows[0] >= 0) & (rows[1] >= 0)
+    cells = np.repeat(there, changes.trials)
+    return {
+        "trials": changes.trials,
+        # Steps from one to the next: nearly all are 1, and take no room.
+        "base": np.diff(rows[0][there], prepend=0).tolist(),
+        "new": np.diff(rows[1][there], prepend=0).tolist(),
+        "directions": DIRECTIONS,
+        # A digit for each answer.
+        "scores": [
+            [str(one.name), "".join(map(str, one.directions[cells].tolist()))]
+            for one in changes.scores
+        ],
+        "total": len(changes.ids) * changes.trials,
+        "changed": changes.changed(),
+        "totals": [[str(one.name), one.totals()] for one in changes.scores],
+    }
 
 
 def packed(data: bytes) -> bytes:

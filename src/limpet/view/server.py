@@ -21,8 +21,8 @@ from limpet.executors.threads import Threads
 from limpet.json_values import is_deep_text
 from limpet.run.control import control
 from limpet.view.access import AccessCheck, Faults, failed, server_log
-from limpet.view.compare_answers import compare_answer
 from limpet.view.field_answers import by_answer
+from limpet.view.compare_answers import Compared, matrices_answer
 from limpet.view.item_answers import item_answer, items_answer, near_answer
 from limpet.view.label_answers import (
     MOST_BYTES,
@@ -117,7 +117,7 @@ class PageServer:
         self._list_lock = asyncio.Lock()
         self._compare_lock = asyncio.Lock()
         self._orders = Threads()
-        self._compared: tuple[object, dict[str, Any]] = (None, {})
+        self._compared: tuple[object, Compared] | None = None
         self.files = {
             f"/{path.relative_to(PAGES).as_posix()}": (path.read_bytes(), _TYPES[path.suffix])
             for path in PAGES.rglob("*")
@@ -137,6 +137,8 @@ class PageServer:
         app.router.add_get("/api/near", self._of_run(near_answer))
         app.router.add_get("/api/item", self._of_run(item_answer))
         app.router.add_get("/api/compare", self._compare)
+        app.router.add_get("/api/changes", self._changes)
+        app.router.add_get("/api/matrices", self._matrices)
         app.router.add_post(_LABEL, self._label)
         app.router.add_post(_ORDER, self._order)
         for path in self.files:
@@ -174,20 +176,37 @@ class PageServer:
 
         return handle
 
+    async def _matrices(self, request: web.Request) -> web.Response:
+        return await self._answered(request, lambda: matrices_answer(self.runs))
+
     async def _compare(self, request: web.Request) -> web.Response:
-        base, new = request.query.get("base", ""), request.query.get("new", "")
+        return await self._of_compared(request, lambda found: found.data)
 
-        def mark() -> object:
-            return [base, new, *(mark_of(self.runs.path(address)) for address in (base, new))]
+    async def _changes(self, request: web.Request) -> web.Response:
+        def answer(found: Compared) -> dict[str, Any]:
+            if found.changes is None:
+                raise LimpetError("the changes of one run are listed: name one as new")
+            return found.changes.answer(request.query)
 
-        def answer() -> dict[str, Any]:
+        return await self._of_compared(request, answer)
+
+    async def _of_compared(
+        self, request: web.Request, answer: Callable[[Compared], dict[str, Any]]
+    ) -> web.Response:
+        base, new = request.query.get("base", ""), request.query.getall("new", [""])
+
+        def mark() -> list[object]:
+            return [base, new, *(mark_of(self.runs.path(address)) for address in (base, *new))]
+
+        def work() -> dict[str, Any]:
             now = mark()
-            if self._compared[0] != now:
-                self._compared = (now, compare_answer(self.runs, base, new))
-            return self._compared[1]
+            if self._compared is None or self._compared[0] != now:
+                self._compared = None  # the memory of the one before
+                self._compared = (now, Compared(self.runs, base, new))
+            return answer(self._compared[1])
 
         async with self._compare_lock:  # it is slow, and several pages may request the same
-            return await self._answered(request, answer, mark)
+            return await self._answered(request, work, lambda: [*mark(), request.query_string])
 
     async def _label(self, request: web.Request) -> web.Response:
         """Save a label: the only request that writes to the files of a run."""
@@ -268,7 +287,10 @@ class PageServer:
             tag = "" if mark is None else _tag(mark())
             if tag and tag == given:
                 return tag, None
-            body = encoded(answer())
+            found = answer()
+            body = encoded(found)
+            if found.get("left_to_search"):
+                return "", body  # the next answer will differ
             tag = tag or f'"{crc32(body):x}"'
             return tag, None if tag == given else body
 

@@ -150,13 +150,14 @@ def test_several_pages_that_compare_the_same_runs_wait_for_one_comparison(runs, 
         made.append(args)
         return known(*args)
 
-    known = server.compare_answer
-    monkeypatch.setattr(server, "compare_answer", counted)
+    known = server.Compared
+    monkeypatch.setattr(server, "Compared", counted)
 
     @on_page(runs)
     async def statuses(client):
         path = "compare?base=one&new=two"
-        found = [status for status, _ in await gather(*(client.get(path) for _ in range(20)))]
+        asked = [path, path.replace("compare", "changes")] * 10
+        found = [status for status, _ in await gather(*map(client.get, asked))]
         (runs / "one" / "labels.jsonl").write_text('{"id": "whole", "label": "1"}\n')
         return [*found, (await client.get(path))[0]]
 

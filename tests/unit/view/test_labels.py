@@ -116,6 +116,13 @@ QUERIES = (
     *(f"item?run=one&id={id_}&trial={trial}&whole=1" for id_ in DRAWN for trial in (0, 1)),
     "items?run=one&least=right:0.5", "items?run=one&most=right:0.5", "by?run=one&field=parity",
     "compare?base=other&new=one", "compare?base=one&new=other",
+    "compare?base=other&new=one&new=one", "changes?base=other&new=one",
+    "changes?base=one&new=other&sort=change", "changes?base=one&new=other&sort=-change",
+    *(f"changes?base=other&new=one&score=right&direction={direction}&sort=change"
+      for direction in ("better", "worse", "failed", "recovered", "same")),
+    "changes?base=other&new=one&text=awful", "changes?base=other&new=one&text=fine",
+    "changes?base=one&new=other&text=gave%20up", "changes?base=one&new=other&text=bad",
+    *(f"changes?base=other&new=one&id={id_}" for id_ in DRAWN),
 )  # fmt: skip
 NOT_OF_ITEMS = {"columns", "can_disagree", "scores", "cost", "latency", "failed_scores", "choices"}
 """Of all items together: means, and which labels there are."""
@@ -182,10 +189,14 @@ def test_no_answer_depends_on_what_the_judge_said_of_a_drawn_item(with_verdicts,
 
 def test_two_runs_are_compared_without_the_drawn_items(with_verdicts):
     found = with_verdicts["bad"]["compare?base=other&new=one"][1]["new"][0]
-    changed = {flip["id"] for flip in found["flips"]}
+    changes = with_verdicts["bad"]["changes?base=other&new=one"][1]
+    changed = {row["id"] for row in changes["rows"]}
     assert changed
     assert not changed & set(DRAWN)
+    assert changes["scores"]["right"]["none"] == 6
     assert "3 items were drawn" in found["notes"][-1]
+    # Beside the totals of the rest, these would tell how the drawn ones changed.
+    assert [found["scores"]["right"][name] for name in ("better", "same", "worse")] == [None] * 3
 
 
 def test_the_run_page_names_no_drawn_item_among_the_failures(tmp_path):

@@ -155,6 +155,11 @@ class Comparable:
     left_out: list[LeftOut] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def names(self) -> list[ScoreName]:
+        """The names of what is compared."""
+        return [*(one.name for one in self.scores), *(one.name for one in self.labels)]
+
     def __post_init__(self) -> None:
         self.fields = PairedFields(self.pairs)
         self._compare_items()
@@ -319,7 +324,7 @@ class Comparable:
 
     def _labels(self, run: RunToCompare, rows: Rows, name: ScoreName) -> LabelTable:
         found = run.table.labels[name]
-        return LabelTable(found.names, _taken(found.numbers, rows, self._trials, -1))
+        return LabelTable(found.names, taken(found.numbers, rows, self._trials, -1))
 
     @property
     def _trials(self) -> int:
@@ -369,8 +374,8 @@ class Comparable:
         if self._all_trials and self._base.table.trials != self._new.table.trials:
             # An item that lacks a trial has no mean.
             values = values.mean(axis=1, keepdims=True)
-        taken: Floats = _taken(values, rows, min(self._trials, values.shape[1]), np.nan)
-        return taken
+        found: Floats = taken(values, rows, min(self._trials, values.shape[1]), np.nan)
+        return found
 
     def _name_labelled(self, name: ScoreName, at: Rows, base: Floats, new: Floats) -> None:
         """Name the items that have a label instead of a number."""
@@ -387,11 +392,12 @@ class Comparable:
             self.left_out.append(LeftOut("scores", str(name), why, number, ids))
 
 
-def _taken(values: Any, rows: Rows, trials: int, none: Any) -> Any:
-    taken = np.full((len(rows), trials), none, values.dtype)
+def taken(values: Any, rows: Rows, trials: int, none: Any) -> Any:
+    """Return some rows of a table and its first trials; `none` where a row is -1."""
+    found = np.full((len(rows), trials), none, values.dtype)
     there = rows >= 0
-    taken[there] = values[rows[there], :trials]
-    return taken
+    found[there] = values[rows[there], :trials]
+    return found
 
 
 def _no_common_item(base: RunToCompare, new: RunToCompare) -> LimpetError:

@@ -221,17 +221,27 @@ def compare(
 
 def compare_runs(runs: Sequence[AnyRun], options: CompareOptions) -> Comparison:
     """Compare runs with the first of them; see `compare`."""
+    return compare_pairs(runs, options)[0]
+
+
+def compare_pairs(
+    runs: Sequence[AnyRun | RunToCompare], options: CompareOptions
+) -> tuple[Comparison, list[Comparable]]:
+    """Return the same, and what was compared of each run. What is open stays open."""
     with ExitStack() as opened:
         base, *others = (_opened(run, opened) for run in runs)
         compared = [_compare(base, new, options) for new in others]
         results = _corrected([found for found, _ in compared])
         gates = [each for found in compared for each in _gates(*found, options)]
-        return Comparison(
+        comparison = Comparison(
             base.about(), results, gates, options.by, options.group, options.these_questions
         )
+        return comparison, [found for _, found in compared]
 
 
-def _opened(run: AnyRun, opened: ExitStack) -> RunToCompare:
+def _opened(run: AnyRun | RunToCompare, opened: ExitStack) -> RunToCompare:
+    if isinstance(run, RunToCompare):
+        return run
     found = open_to_compare(run)
     opened.callback(found.reader.close)
     return found

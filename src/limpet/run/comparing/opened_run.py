@@ -29,16 +29,21 @@ class RunToCompare:
 
     Args:
         reader: Reads it.
+        table: The scores of its cells, if they were read already.
 
     Attributes:
         name: Its directory, as given.
         table: The scores of its cells.
+
+    Raises:
+        LimpetError: It has no scores.
     """
 
-    def __init__(self, reader: RunReader) -> None:
+    def __init__(self, reader: RunReader, table: ScoreTable | None = None) -> None:
+        _check_kind(reader)
         self.reader = reader
         self.name = str(reader.path)
-        self.table: ScoreTable = reader.score_table()
+        self.table: ScoreTable = reader.score_table() if table is None else table
 
     @property
     def file(self) -> ItemsFile | None:
@@ -156,13 +161,21 @@ def find_to_compare(run: AnyRun) -> RunReader:
             hint=f"name two of its runs: limpet compare {inside}",
         )
     reader = open_run(str(path))
-    if reader.kind == "map":
+    try:
+        _check_kind(reader)
+    except LimpetError:
         reader.close()
+        raise
+    return reader
+
+
+def _check_kind(reader: RunReader) -> None:
+    if reader.kind == "map":
+        shown = one_line(str(reader.path))
         raise LimpetError(
             f"{shown}: this is the journal of a map, which has no scores to compare",
             hint="compare runs that limpet run or limpet.evaluate made",
         )
-    return reader
 
 
 def named(run: RunToCompare) -> str:

@@ -16,7 +16,7 @@ from limpet.run.results.score_words import ScoreName
 from limpet.text import one_line
 
 SIGNIFICANT = 0.05
-_SAME = 1e-12  # differences of means this small are rounding errors
+SAME = 1e-12  # differences of means this small are rounding errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class PairedScores:
         there = complete.sum(axis=1)
         with np.errstate(invalid="ignore"):
             found: Floats = np.where(complete, self.new - self.base, 0.0).sum(axis=1) / there
-        found[np.abs(found) <= _SAME] = 0.0
+        found[np.abs(found) <= SAME] = 0.0
         return found
 
 
@@ -171,7 +171,7 @@ def _means(scores: PairedScores) -> tuple[float, float]:
 
 
 def _verdict(delta: float, low: float, high: float, *, higher_is_better: bool) -> Verdict:
-    if math.isinf(low) and abs(delta) > _SAME:
+    if math.isinf(low) and abs(delta) > SAME:
         return "not known"
     if low <= 0 <= high or math.isnan(low) or math.isnan(high):
         return "no difference seen"

@@ -1,43 +1,48 @@
-// Two runs, item by item: which scores changed, by how much, and the answers that changed.
+// Two runs, item by item: which scores changed, by how much, and every answer that changed. More
+// runs: a row each.
 
-import { changed, go, spelled, to } from "./address.js";
-import { diffText } from "./diff.js";
-import { el, fill, longText, table, textOf, update } from "./dom.js";
-import { count, fixed, money, number, plural, range, scoreWords, seconds, signed } from "./format.js";
-import { differenceBar } from "./intervals.js";
+import { to } from "./address.js";
+import { changesList } from "./changes.js";
+import { chooser } from "./choose.js";
+import { el, fill, table, update } from "./dom.js";
+import { count, fixed, money, number, plural, pWords, range, seconds, signed } from "./format.js";
+import { differenceAxis, differenceBar, scaleOf } from "./intervals.js";
+import { severalRuns } from "./several.js";
 
 export function showCompare(root, source, query) {
-  const choice = el("div");
-  const shown = el("div");
-  fill(root, el("h1", {}, "Compare"), choice, shown);
-  let drawn = "";
+  const base = query.get("base") || "";
+  const others = query.getAll("new").filter(Boolean);
+  const [choice, shown, list] = [el("div"), el("div"), el("section", { class: "changes" })];
+  fill(root, el("h1", {}, "Compare"), choice, shown, list);
+  const choose = source.isLive ? chooser(choice, base, others) : null;
+  const changes = base && others.length === 1 ? changesList(list, source, query) : null;
+  list.hidden = true;
+  let drawn = null;
   async function refresh() {
-    if (source.isLive) {
-      const { runs } = await source.runs();
-      if (!choice.contains(document.activeElement)) update(choice, chooser(runs, query));
+    const asked = base && others.length ? source.compare(query) : null;
+    asked?.catch(() => {}); // said below, when the runs to choose from are there
+    const [{ runs }, { matrices }] = source.isLive ? await Promise.all([source.runs(), source.matrices()]) : [{ runs: [] }, { matrices: [] }];
+    choose?.update(runs, matrices);
+    if (!asked) return;
+    const found = await asked;
+    if (others.length > 1) {
+      update(shown, severalRuns(found, runs, matrices, query));
+      return;
     }
-    if (source.isLive && !(query.get("base") && query.get("new"))) return;
-    const found = await source.compare(query);
-    const state = JSON.stringify({ ...found, received: 0 });
-    if (state === drawn) return;
-    drawn = state;
-    if (!source.isLive) update(choice, el("p", {}, el("a", { href: to("run", { run: found.base.run }) }, found.base.run), " → ", el("a", { href: to("run", { run: found.new[0].run }) }, found.new[0].run)));
-    update(shown, comparison(found));
+    if (found !== drawn) {
+      drawn = found;
+      if (!source.isLive) update(choice, el("p", {}, el("a", { href: to("run", { run: base }) }, base), " → ", el("a", { href: to("run", { run: others[0] }) }, others[0])));
+      update(shown, comparison(found));
+      list.hidden = false;
+    }
+    await changes.refresh();
   }
-  return { title: "Compare", refresh };
-}
-
-function chooser(runs, query) {
-  const choose = (name) => el("label", {}, name, " ", el("select", {
-    "aria-label": name, onchange: (event) => go("compare", changed(query, { [name]: event.target.value })),
-  }, el("option", { value: "" }, "choose a run"), runs.map((run) =>
-    el("option", { value: run.path, selected: spelled(run.path) === query.get(name) }, run.name))));
-  return el("form", { class: "filters" }, choose("base"), " → ", choose("new"));
+  return { title: "Compare", refresh, close: () => changes?.close() };
 }
 
 function comparison(found) {
   return found.new.map((one) => [
-    notes([...found.base.notes, ...one.notes]), scoreTable(one), labelTables(one), leftOut(one), usedMore(one), changes(one, found.base.run)]);
+    notes([...found.base.notes, ...one.notes]), scoreTable(one), labelTables(one), leftOut(one), usedMore(one)]);
 }
 
 function notes(lines) {
@@ -47,18 +52,46 @@ function notes(lines) {
 function scoreTable(one) {
   const scores = Object.entries(one.scores).filter(([, score]) => "delta" in score);
   if (!scores.length) return null;
-  // Missing scores widen the interval; p is corrected for the number of comparisons.
-  const endsOf = (score) => score.bounds ?? score;
-  const titles = ["score", ["base", "right"], ["new", "right"], ["difference", "right"], "", ["items better", "right"], ["same", "right"], ["worse", "right"], [scores.length > 1 ? "p (Holm)" : "p", "right"], ""];
-  return table("Differences", titles, scores.map(([name, score]) => el("tr", { "data-name": name },
+  const titles = ["score", ["base", "right"], ["new", "right"], ["difference", "right"], "95% interval", ["items better", "right"], ["same", "right"], ["worse", "right"], [scores.length > 1 ? "p (Holm)" : "p", "right"], "verdict"];
+  // All scores of one range share a scale.
+  const kinds = new Map();
+  for (const one of scores) kinds.set(kindOf(one), [...(kinds.get(kindOf(one)) || []), one]);
+  return table("Differences", titles, [...kinds.values()].map((some) => {
+    const drawn = some.map(([, score]) => ({ ...score, ...endsOf(score) })).filter(({ low }) => isNumber(low));
+    const most = drawn.length ? scaleOf(drawn) : null;
+    const limits = some[0][1].range;
+    return [some.map(([name, score]) => scoreRow(name, score, most)),
+      most === null ? null : el("tr", { class: "scale", "data-name": `scale ${kindOf(some[0])}` },
+        el("td", { class: "dim small right", colspan: 4 }, limits ? `scores from ${number(limits[0])} to ${number(limits[1])}` : "scores without a range"),
+        el("td", { class: "bar" }, differenceAxis(most)), el("td", { colspan: 5 }))];
+  }));
+}
+
+// A score without a range has a scale of its own.
+const kindOf = ([name, { range: limits }]) => (limits ? limits.join(" to ") : `of ${name}`);
+
+// Missing scores widen the interval; p is corrected for the number of comparisons.
+const endsOf = (score) => score.bounds ?? score;
+
+function scoreRow(name, score, most) {
+  const { low, high } = endsOf(score);
+  const has = isNumber(low);
+  return el("tr", { "data-name": name },
     el("th", { scope: "row", class: name.length < 24 ? "nowrap" : "" }, name),
     el("td", { class: "right" }, fixed(score.base_mean, 3)), el("td", { class: "right" }, fixed(score.new_mean, 3)),
-    el("td", { class: "right nowrap" }, el("b", {}, signed(score.delta)), isNumber(endsOf(score).low) ? el("span", { class: "dim" }, ` (${range(endsOf(score).low, endsOf(score).high)})`) : null),
-    el("td", {}, isNumber(endsOf(score).low) ? differenceBar({ ...score, ...endsOf(score) }) : null),
+    el("td", { class: "right nowrap" }, el("b", {}, signed(score.delta)), has ? el("span", { class: "dim" }, ` (${range(low, high)})`) : null),
+    el("td", { class: "bar" }, has ? differenceBar({ ...score, low, high }, most) : el("span", { class: "dim" }, "–")),
     el("td", { class: "right good" }, count(score.better)), el("td", { class: "right dim" }, count(score.same)), el("td", { class: "right bad" }, count(score.worse)),
-    el("td", { class: "right nowrap" }, !isNumber(score.p_holm) ? "–" : score.p_holm < 0.001 ? "< 0.001" : number(Number(score.p_holm.toPrecision(2)))),
-    el("td", { class: "dim message" }, [score.why_not_known || score.verdict, score.missing ? `${count(score.missing)} missing${score.bounds ? " counted as worst and as best" : ""}` : null,
-      score.verdict === "no difference seen" && isNumber(score.smallest_seen) ? `with ${plural(score.n, "item")}, only differences of ${number(Number(score.smallest_seen.toPrecision(2)))} or more are detectable` : null].filter(Boolean).join(" · ")))));
+    el("td", { class: "right nowrap" }, has ? pWords(score.p_holm) : "–"),
+    el("td", { class: "dim message" }, verdictWords(score)));
+}
+
+function verdictWords(score) {
+  const has = isNumber(endsOf(score).low);
+  const seen = score.verdict === "no difference seen" && has && isNumber(score.smallest_seen);
+  return [has ? score.verdict : score.why_not_known || "no interval: no item changed, and without a range that says nothing about others",
+    score.missing ? `${count(score.missing)} missing${score.bounds ? " counted as worst and as best" : ""}` : null,
+    seen ? `with ${plural(score.n, "item")}, only differences of ${number(Number(score.smallest_seen.toPrecision(2)))} or more are detectable` : null].filter(Boolean).join(" · ");
 }
 
 const isNumber = (value) => value !== null && value !== undefined;
@@ -83,24 +116,4 @@ function usedMore(one) {
   const titles = ["per answer", ["base", "right"], ["new", "right"], ["base p95", "right"], ["new p95", "right"], ["base total", "right"], ["new total", "right"]];
   return table("Time and money", titles, rows.map(([name, amounts, words]) => el("tr", { "data-name": name }, el("th", { scope: "row" }, name.split(" ")[0]),
     ["mean", "p95", "total"].flatMap((part) => ["base", "new"].map((run) => el("td", { class: "right nowrap" }, words(amounts[run][part])))))));
-}
-
-function changes(one, base) {
-  const flips = one.flips || [];
-  if (!flips.length) return el("p", { class: "dim" }, "No score has changed.");
-  return [el("h2", {}, `${plural(flips.length, "change")}, biggest first`), flips.map((flip) => {
-    const trial = flip.trial || null;
-    return el("details", { class: "flip", "data-name": `${flip.score} ${flip.id} ${flip.trial}` },
-      el("summary", {}, el("b", {}, flip.id), flip.trial ? ` trial ${flip.trial}` : "", el("span", { class: "dim" }, ` ${flip.score} `),
-        el("span", { class: flip.worse ? "bad" : "good" }, `${valueOf(flip.base.value)} → ${valueOf(flip.new.value)}`),
-        el("span", { class: "dim one-line" }, ` ${textOf(flip.input).slice(0, 120)}`)),
-      el("div", { class: "sides" },
-        el("section", {}, el("h2", {}, "input"), longText(textOf(flip.input))),
-        el("section", {}, el("h2", {}, el("a", { href: to("item", { run: base, id: flip.id, trial }) }, "base")), longText(textOf(flip.base.output))),
-        el("section", {}, el("h2", {}, el("a", { href: to("item", { run: one.run, id: flip.id, trial }) }, "new")), diffText(textOf(flip.base.output), textOf(flip.new.output)))));
-  })];
-}
-
-function valueOf(value) {
-  return typeof value === "string" ? value : scoreWords({ value });
 }

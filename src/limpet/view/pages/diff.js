@@ -49,3 +49,10 @@ export function diffText(before, after) {
   return el("pre", { class: "text diff", tabindex: "0" },
     wordDiff(before, after).map(([kind, text]) => el(marks[kind], {}, text)));
 }
+
+/** Return two texts as elements: the first with its removed words marked, the second with the added ones. */
+export function diffSides(before, after) {
+  const parts = wordDiff(before, after);
+  return [["removed", "del"], ["added", "ins"]].map(([kind, mark]) => el("pre", { class: "text diff", tabindex: "0", dir: "auto" },
+    parts.filter(([one]) => one === "same" || one === kind).map(([one, text]) => el(one === kind ? mark : "span", {}, text))));
+}

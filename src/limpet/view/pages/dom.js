@@ -1,7 +1,7 @@
 // Makes and updates elements. Text from datasets and models stays text: nothing here parses HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
-const SVG_TAGS = new Set(["svg", "rect", "line", "circle", "path", "g", "title"]);
+const SVG_TAGS = new Set(["svg", "rect", "line", "circle", "path", "g", "title", "text"]);
 const LISTENERS = Symbol("listeners");
 
 /**

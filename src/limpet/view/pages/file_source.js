@@ -3,6 +3,7 @@
 
 import { spelled } from "./address.js";
 import { moment } from "./format.js";
+import { FileChanges } from "./file_changes.js";
 import { FileTable } from "./file_table.js";
 import { TextSearch } from "./file_search.js";
 import { SourceError } from "./source.js";
@@ -16,12 +17,16 @@ export class FileSource {
     const head = await unpacked(text("head"));
     const runs = head.runs.map(async (data, number) =>
       new RunInFile(data, await unpacked(text(`table-${number}`)), (at) => unpacked(text(`texts-${number}-${at}`))));
-    return new FileSource(head, await Promise.all(runs));
+    return new FileSource(head, await Promise.all(runs), head.compare ? await unpacked(text("changes")) : null);
   }
 
-  constructor(head, runs) {
+  constructor(head, runs, changes) {
     this.isLive = false;
     this.head = head;
+    this.changed = () => {  // made on first use: most readers look at the run
+      this.listed ||= new FileChanges(changes, head.compare.new[0], runs[1], runs[0]);
+      return this.listed;
+    };
     this.byName = new Map(runs.map((run) => [spelled(run.about.run), run]));
     this.first = runs[0];
     this.views = [["run", "Run"], ["items", "Items"], ...(head.compare ? [["compare", "Compare"]] : [])];
@@ -31,7 +36,10 @@ export class FileSource {
   }
 
   /** The query of a view's address. */
-  query(view) { return view === "compare" ? {} : { run: this.first.about.run }; }
+  query(view) {
+    if (!["compare", "pair"].includes(view)) return { run: this.first.about.run };
+    return this.head.compare ? { base: this.head.compare.base.run, new: this.head.compare.new[0].run } : {};
+  }
 
   of(name) {
     const run = name ? this.byName.get(spelled(name)) : this.first;
@@ -57,6 +65,10 @@ export class FileSource {
     if (!this.head.compare) throw new SourceError("this report has no comparison: write one with limpet report RUN --against BASE");
     return this.head.compare;
   }
+
+  async changes(query, from, many) { return this.changed().answer(query, from, many); }
+
+  async changeNear(query, id, trial) { return this.changed().near(query, id, trial); }
 
   async order() { throw new SourceError("a report takes no orders: use limpet view"); }
 

@@ -49,6 +49,12 @@ export function signed(value, many = 3) {
   return `${value > 0 ? "+" : ""}${fixed(value, many)}`;
 }
 
+/** A p value, with two digits. */
+export function pWords(p) {
+  if (p === null || p === undefined) return NONE;
+  return p < 0.001 ? "< 0.001" : number(Number(p.toPrecision(2)));
+}
+
 export function seconds(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
   if (value < 0.9995) return `${Math.round(value * 1000)} ms`;

@@ -29,16 +29,35 @@ function span(score) {
   return low >= 0 && high <= 1 ? [0, 1] : [low - (high - low) / 4, high + (high - low) / 4];
 }
 
-/** Return a difference with its interval, drawn around zero. */
-export function differenceBar(score, { width = 160 } = {}) {
-  const most = Math.max(Math.abs(score.low ?? 0), Math.abs(score.high ?? 0), Math.abs(score.delta), 1e-9);
-  const at = (value) => ((value / most + 1) / 2) * (width - 8) + 4;
-  const side = score.low > 0 ? "good" : score.high < 0 ? "bad" : "";
-  const better = score.higher_is_better === false ? { good: "bad", bad: "good", "": "" }[side] : side;
-  const words = `${signed(score.delta)} (${range(score.low, score.high)})`;
-  return el("svg", { class: `interval ${better}`, width, height: HEIGHT, role: "img", viewBox: `0 0 ${width} ${HEIGHT}`, "aria-label": words },
-    el("rect", { class: "axis", x: 0, y: HEIGHT / 2 - 1, width, height: 2, rx: 1 }),
-    el("rect", { class: "zero", x: width / 2 - 0.5, y: 0, width: 1, height: HEIGHT }),
+const DIFFERENCE = 180;
+const MARGIN = 16;
+
+/** Return the end of a scale around zero on which all these differences fit: a round number. */
+export function scaleOf(scores) {
+  const most = Math.max(...scores.flatMap(({ low, high, delta }) => [low, high, delta].map((value) => Math.abs(value ?? 0))), 1e-9);
+  const power = 10 ** Math.floor(Math.log10(most));
+  return [1, 2, 4, 10].map((step) => step * power).find((end) => end >= most * (1 - 1e-9));
+}
+
+function onScale(value, most) { return ((value / most + 1) / 2) * (DIFFERENCE - 2 * MARGIN) + MARGIN; }
+
+/** Return the axis of such a scale, with its ticks. */
+export function differenceAxis(most) {
+  const ticks = [-1, -0.5, 0, 0.5, 1].map((share) => share * most);
+  return el("svg", { class: "interval", width: DIFFERENCE, height: 20, viewBox: `0 0 ${DIFFERENCE} 20`, role: "img", "aria-label": `scale from ${signed(-most)} to ${signed(most)}` },
+    el("rect", { class: "axis", x: MARGIN, y: 0, width: DIFFERENCE - 2 * MARGIN, height: 1 }),
+    ticks.map((tick) => [el("rect", { class: "zero", x: onScale(tick, most) - 0.5, y: 0, width: 1, height: 5 }),
+      el("text", { class: "tick", x: onScale(tick, most), y: 16 }, tick ? `${tick > 0 ? "+" : "−"}${number(Math.abs(tick))}` : "0")]));
+}
+
+/** Return a difference with its interval on a scale around zero that ends at `most`. */
+export function differenceBar(score, most) {
+  const at = (value) => onScale(Math.max(-most, Math.min(most, value)), most);
+  const better = { better: "good", worse: "bad" }[score.verdict] ?? "";
+  const words = `${signed(score.delta)} (${range(score.low, score.high)}), on a scale from ${signed(-most)} to ${signed(most)}`;
+  return el("svg", { class: `interval ${better}`, width: DIFFERENCE, height: HEIGHT, role: "img", viewBox: `0 0 ${DIFFERENCE} ${HEIGHT}`, "aria-label": words },
+    el("rect", { class: "axis", x: MARGIN, y: HEIGHT / 2 - 1, width: DIFFERENCE - 2 * MARGIN, height: 2, rx: 1 }),
+    el("rect", { class: "zero", x: DIFFERENCE / 2 - 0.5, y: 0, width: 1, height: HEIGHT }),
     el("rect", { class: "band", x: at(score.low), y: 3, width: Math.max(2, at(score.high) - at(score.low)), height: HEIGHT - 6, rx: 2 }),
     el("rect", { class: "mean", x: at(score.delta) - 1, y: 1, width: 2, height: HEIGHT - 2 }));
 }

@@ -5,10 +5,11 @@ import { showCompare } from "./compare.js";
 import { el, fill, isTyping } from "./dom.js";
 import { showItem } from "./item.js";
 import { showItems } from "./items.js";
+import { showPair } from "./pair.js";
 import { showRun } from "./run.js";
 import { showRuns } from "./runs.js";
 
-const VIEWS = { runs: showRuns, run: showRun, items: showItems, item: showItem, compare: showCompare };
+const VIEWS = { runs: showRuns, run: showRun, items: showItems, item: showItem, compare: showCompare, pair: showPair };
 const EVERY_MS = 1000;
 
 /** Show the pages of a source in the document. */

@@ -5,6 +5,13 @@ import { spelled } from "./address.js";
 
 export class SourceError extends Error {}
 
+const CHANGES = ["score", "direction", "text", "sort"];
+
+/** The runs that a query compares, and some of its other values. */
+function runsIn(query, more = []) {
+  return [...query].filter(([name, value]) => value && ["base", "new", ...more].includes(name));
+}
+
 /** The server. It does not send an unchanged answer again. */
 export class ServerSource {
   constructor() {
@@ -64,7 +71,15 @@ export class ServerSource {
     return this.ask("item", { run, id, trial, ...(whole ? { whole: 1 } : {}), ...(score ? { score } : {}) });
   }
 
-  compare(query) { return this.ask("compare", query); }
+  compare(query) { return this.ask("compare", runsIn(query)); }
+
+  /** Some rows of the list of changes. */
+  changes(query, from, many) { return this.ask("changes", [...runsIn(query, CHANGES), ["from", from], ["count", many]]); }
+
+  /** The changes before and after one. */
+  changeNear(query, id, trial) { return this.ask("changes", [...runsIn(query, CHANGES), ["id", spelled(id)], ["trial", trial]]); }
+
+  matrices() { return this.ask("matrices", {}); }
 
   label(label) { return this.post("label", label); }
 

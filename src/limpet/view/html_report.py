@@ -23,7 +23,7 @@ from limpet.run.comparing.opened_run import AnyRun
 from limpet.run.comparing.results import Comparison
 from limpet.run.evaluation_result import EvaluationResult, ReportFile
 from limpet.run.reading.find_run import choose_run
-from limpet.text import one_line
+from limpet.text import count, one_line
 from limpet.version import VERSION
 from limpet.view.compare_answers import MOST_FLIPS, comparison_answer
 from limpet.view.report_data import RunData, packed
@@ -110,11 +110,14 @@ def _hashes(texts: list[str]) -> str:
 # ---- Writing the file. --------------------------------------------------------------------------
 
 MOST_MB = 20
-_LEAST_MB = 0.2
-"""The page without its data takes 0.17."""
+_LEAST_MB = 0.4
+"""The page without its data takes 0.3."""
+_FOREIGN = ("uplot/uPlot.iife.min.js", "markdown-it/markdown-it.umd.min.js")
+_SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*", re.MULTILINE)
 _REST = 4_000
 """The title, the remarks on the report itself, and the elements around tables."""
 _LEAST_FLIPS = 100
+_NAMED_IMAGES = 3
 _OF_BASE = 4
 """The texts of the base may take this fraction of the room: 1 in 4."""
 
@@ -193,8 +196,12 @@ def _name(opened: ViewedRun) -> str:
 
 
 def _scripts() -> list[str]:
-    uplot, licence = (PAGES / "uplot" / name for name in ("uPlot.iife.min.js", "LICENSE"))
-    return [f"/*\n{licence.read_text()}*/\n{uplot.read_text()}", bundle("report")]
+    return [*(_with_licence(PAGES / path) for path in _FOREIGN), bundle("report")]
+
+
+def _with_licence(path: Path) -> str:
+    licence, script = path.with_name("LICENSE").read_text("utf-8"), path.read_text("utf-8")
+    return f"/*\n{licence}*/\n{_SOURCE_MAP.sub('', script)}"
 
 
 def _styles() -> list[str]:
@@ -225,7 +232,7 @@ def _blocks(new: ViewedRun, base: ViewedRun | None, most: int) -> tuple[dict[str
     room = runs[0].add_texts(orders[0].tolist(), room)
     for one, order in zip(runs[1:], orders[1:], strict=True):
         one.add_texts(order[changed:].tolist(), room)
-    left_out = " ".join(filter(None, [_left_out(runs, most), shortened]))
+    left_out = " ".join(filter(None, [_left_out(runs, most), shortened, _images(runs)]))
     head = {
         "version": VERSION,
         "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -262,6 +269,17 @@ def _compared(
 
 def _flips(comparison: Comparison) -> list[tuple[str, int]]:
     return [(flip.id, flip.trial) for run in comparison.new for flip in run.flips]
+
+
+def _images(runs: Sequence[RunData]) -> str:
+    """Return which images are left out, in words; empty: there are none."""
+    names = list(dict.fromkeys(name for run in runs for name in run.images))
+    if not names:
+        return ""
+    some = ", ".join(one_line(name) for name in names[:_NAMED_IMAGES])
+    more = ", …" if len(names) > _NAMED_IMAGES else ""
+    are = "is" if len(names) == 1 else "are"
+    return f"{count(len(names), 'image')} of the dataset {are} not in this file: {some}{more}."
 
 
 def _left_out(runs: Sequence[RunData], most: int) -> str:

@@ -22,7 +22,8 @@ from limpet.json_values import is_deep_text
 from limpet.run.control import control
 from limpet.view.access import AccessCheck, Faults, failed, server_log
 from limpet.view.compare_answers import compare_answer
-from limpet.view.item_answers import item_answer, items_answer, near_answer
+from limpet.view.images import Image
+from limpet.view.item_answers import image_answer, item_answer, items_answer, near_answer
 from limpet.view.label_answers import (
     MOST_BYTES,
     checked_fields,
@@ -132,6 +133,7 @@ class PageServer:
         app.router.add_get("/api/items", self._of_run(items_answer))
         app.router.add_get("/api/near", self._of_run(near_answer))
         app.router.add_get("/api/item", self._of_run(item_answer))
+        app.router.add_get("/api/image", self._image)
         app.router.add_get("/api/compare", self._compare)
         app.router.add_post(_LABEL, self._label)
         app.router.add_post(_ORDER, self._order)
@@ -152,6 +154,17 @@ class PageServer:
             return await self._tagged(request, answer)
 
         return handle
+
+    async def _image(self, request: web.Request) -> web.Response:
+        def work() -> Image:
+            with self.runs.use(request.query.get("run", "")) as opened:
+                return image_answer(opened, request.query)
+
+        try:
+            image = await asyncio.to_thread(work)
+        except (LimpetError, OSError, ValueError) as error:
+            return failed(error, 404)
+        return web.Response(body=image.content, content_type=image.kind)
 
     async def _compare(self, request: web.Request) -> web.Response:
         base, new = request.query.get("base", ""), request.query.get("new", "")

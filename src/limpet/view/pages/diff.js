@@ -3,6 +3,14 @@
 import { el } from "./dom.js";
 
 const MOST_WORDS = 2000;
+const SHORT = 200;
+
+/** Return whether two texts are read at a glance, with more than one word to compare. */
+export function areShort(before, after) {
+  if (Math.max(before.length, after.length) > 20 * SHORT) return false;
+  const many = Math.max(words(before).length, words(after).length);
+  return many > 1 && many <= SHORT;
+}
 
 /** Return the words of two texts as `[kind, text]`: "same", "removed" or "added". */
 export function wordDiff(before, after) {

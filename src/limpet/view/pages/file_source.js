@@ -86,7 +86,7 @@ class RunInFile {
   /** The positions that match a query, in its order, and how many are still to search. */
   async chosen(query) {
     const params = new URLSearchParams(query);
-    for (const name of ["run", "id", "trial"]) params.delete(name);
+    for (const name of ["run", "id", "trial", "raw"]) params.delete(name);
     const name = params.toString();
     if (this.latest.name !== name) {
       this.latest = { name, search: TextSearch.of(params, this.table, this.rows), positions: null };

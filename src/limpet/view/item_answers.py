@@ -109,7 +109,8 @@ def _is_above(node: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def _node(event: Mapping[str, Any], began: float, shown: Shortener) -> dict[str, Any]:
     started, ended = _seconds(event.get("started")), _seconds(event.get("ended"))
     took = None if started is None or ended is None else max(0.0, ended - started)
-    more = {name: value for name, value in event.items() if name not in _OURS and value}
+    shown_already = _OURS if "output" in event else (*_OURS, "role", "content")
+    more = {name: value for name, value in event.items() if name not in shown_already and value}
     return {
         "kind": str(event.get("kind") or "other")[:20],
         "name": str(event.get("name") or event.get("role") or "")[:200],

@@ -1,7 +1,7 @@
 // How a value is read: a text, Markdown, a chat, a tree of JSON or an image; and the same as the raw
 // text. Every value of a dataset, workflow or judge is shown by `readable`.
 
-import { el, fill, longText, showing, textOf, unfolding, visible } from "./dom.js";
+import { el, fill, longText, showing, textOf, unfolding } from "./dom.js";
 import { count, plural } from "./format.js";
 import { dataImage, isImage, unseen } from "./images.js";
 import { isMarkdown, markdown } from "./markdown.js";
@@ -10,6 +10,7 @@ const MOST_JSON = 500_000;
 const MOST_CHILDREN = 100;
 const MOST_OPEN = 40;
 const LONG = 100;
+const ONE_LINE = 80;
 const MOST_INLINE = 1_000;
 const DEEPEST = 12;
 
@@ -180,11 +181,16 @@ function branch([key, value], budget) {
   const name = el("span", { class: typeof key === "number" ? "dim" : "key" }, String(key));
   if (value === null || typeof value !== "object") return leaf(name, value);
   const size = entriesOf(value).length;
-  if (!size) return el("li", {}, name, " ", brief(value));
+  if (!size || isPlainList(value)) return el("li", {}, name, " ", el("span", { class: "scalar" }, JSON.stringify(value)));
   const build = () => branches(el("ul", { class: "tree" }), value, { left: 0 });
   const summary = [name, el("span", { class: "dim" }, ` ${brief(value)}`)];
   if (budget.left < size) return el("li", {}, unfolding(`of ${key}`, summary, "", build));
   return el("li", {}, el("details", { open: true }, el("summary", {}, summary), branches(el("ul", { class: "tree" }), value, budget)));
+}
+
+/** Return whether a list is short, of numbers and words. */
+function isPlainList(value) {
+  return Array.isArray(value) && value.length <= 20 && value.every((one) => one === null || typeof one !== "object") && JSON.stringify(value).length <= ONE_LINE;
 }
 
 function leaf(name, value) {
@@ -194,14 +200,17 @@ function leaf(name, value) {
   return el("li", {}, name, isMarkdown(value) ? shown(value) : longText(value));
 }
 
-/** Return a few words on a value, for one line. */
-export function brief(value, most = 80) {
+/** Return the beginning of a value, for one line. */
+export function oneLine(value) {
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return text.length > ONE_LINE ? `${text.slice(0, ONE_LINE)}…` : text;
+}
+
+/** Return what a folded part has. */
+function brief(value) {
   if (Array.isArray(value)) return `[${value.length ? plural(value.length, "entry", "entries") : ""}]`;
-  if (isObject(value)) {
-    const names = [...entriesOf(value)].slice(0, 8).map(([name]) => name).join(", ");
-    return `{${names.length > most ? `${names.slice(0, most)}…` : names}}`;
-  }
-  return visible(textOf(value).slice(0, most));
+  const names = entriesOf(value).slice(0, 8).map(([name]) => name).join(", ");
+  return `{${names.length > ONE_LINE ? `${names.slice(0, ONE_LINE)}…` : names}}`;
 }
 
 /** Return a button that adds the next hundred of `rest` to a list; null: there is no rest. */

@@ -2,7 +2,7 @@
 
 import { el, unfolding } from "./dom.js";
 import { count, seconds } from "./format.js";
-import { brief, readable } from "./reading.js";
+import { oneLine, readable } from "./reading.js";
 
 const WIDTH = 120;
 const DEEPEST = 40;
@@ -32,17 +32,17 @@ function node(event, whole, name, depth, raw) {
     timed ? span(event, whole) : null,
   ];
   const parts = [[isTool ? "arguments" : "input", event.input], [isTool ? "result" : "output", event.output], ["more", event.more]].filter(([, value]) => isThere(value));
-  return el("li", { "data-name": name },
+  return el("li", { class: "event", "data-name": name },
     unfolding(`trace ${name}`, head, [parts, raw], () => parts.map(([title, value]) => [el("h4", {}, title), readable(value, { raw, name: title })]), { class: parts.length ? null : "bare" }),
     event.children?.length && depth < DEEPEST
-      ? el("ul", {}, event.children.map((child, at) => node(child, whole, `${name}.${at}`, depth + 1, raw))) : null);
+      ? el("ul", { class: "events" }, event.children.map((child, at) => node(child, whole, `${name}.${at}`, depth + 1, raw))) : null);
 }
 
 const isThere = (value) => value !== null && value !== undefined && value !== "";
 
 /** Return the call of a tool on one line. */
 function preview({ input, output }) {
-  return [isThere(input) ? brief(input) : null, isThere(output) ? `→ ${brief(output)}` : null].filter(Boolean).join(" ");
+  return [isThere(input) ? oneLine(input) : null, isThere(output) ? `→ ${oneLine(output)}` : null].filter(Boolean).join(" ");
 }
 
 /** Return a bar that shows when it happened. */

@@ -29,18 +29,22 @@ export function showItem(root, source, query) {
     // An unchanged answer is the same object.
     if (drawn[0] === item && drawn[1] === near) return;
     drawn = [item, near];
-    update(target, body(item, near, {
+    draw();
+  }
+
+  function draw() {
+    update(target, body(drawn[0], near, {
       run, query, back, source, view, step, raw: query.has("raw"), turnRaw,
       again: (changes = {}) => { Object.assign(view, changes); drawn = []; return refresh(); },
     }));
   }
 
   // In the address, without going there: what is unfolded, scrolled and typed stays.
-  function turnRaw(raw) {
-    for (const one of [query, back]) if (raw) one.set("raw", "1"); else one.delete("raw");
+  function turnRaw() {
+    const raw = query.has("raw") ? null : "1";
+    for (const one of [query, back]) if (raw) one.set("raw", raw); else one.delete("raw");
     replace("item", query);
-    drawn = [];
-    return refresh();
+    if (drawn.length) draw();
   }
 
   function step(other) {

@@ -41,7 +41,7 @@ export function readableInline(value, options = {}) {
 
 /** Return the button that switches between reading and raw text, with its key. */
 export function rawSwitch(raw, turn) {
-  return el("button", { type: "button", "aria-pressed": String(raw), "data-key": "r", onclick: () => turn(!raw) }, "raw text ", el("kbd", {}, "r"));
+  return el("button", { type: "button", "aria-pressed": String(raw), "data-key": "r", onclick: turn }, "raw text ", el("kbd", {}, "r"));
 }
 
 function rawText(value) {

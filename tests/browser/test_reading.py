@@ -15,6 +15,7 @@ What would break "it is read well, and what a model wrote does nothing":
 
 import base64
 import json
+import os
 import re
 import struct
 import zlib
@@ -31,13 +32,13 @@ from playwright.sync_api import expect
 expect.set_options(timeout=20_000)
 
 
-def png(width, height, really=True):
+def png(width, height, rows=None):
     def chunk(kind, body):
         return (
             struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
         )
 
-    rows = (b"\0" + bytes(3 * width)) * height if really else b""
+    rows = (b"\0" + bytes(3 * width)) * height if rows is None else rows
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + body
@@ -218,6 +219,7 @@ HUGE = {
     "lists": "\n".join(f"{' ' * 2 * n}- a" for n in range(200)),
     "columns": "|" + "a|" * 5_000 + "\n|" + "-|" * 5_000 + "\n" + "|\n" * 5_000,
     "rows": "|a|b|\n|-|-|\n" + "|a|b|\n" * 8_000, "headings": "# a\n\n" * 9_000,
+    "cells": "|a|b|\n|-|-|\n|1|2|\n|1|2|nobody would see this|\n",
 }  # fmt: skip
 
 
@@ -231,6 +233,8 @@ def test_the_page_answers_whatever_the_size_and_shape_of_a_text(page, server):
         expect(said.locator("pre.text")).to_contain_text(HUGE[name][:5])
         page.keyboard.press("r")
         expect(said.get_by_role("button", name="Copy")).to_have_count(0)
+    cells = "shown as text: a row of its table has more cells than its head"
+    expect(output(page, "huge_md", "cells")).to_contain_text(cells)
     expect(output(page, "huge_md", "quotes")).to_contain_text("shown as text: nested too deeply")
     expect(output(page, "huge_md", "columns")).to_contain_text(
         "shown as text: its table is too large"
@@ -260,18 +264,25 @@ def test_images_in_answers_are_data_of_four_kinds_and_no_others(page, server):
         "svg": "data:image/svg+xml;base64," + base64.b64encode(b"<svg onload=alert(1)>").decode(),
         "liar": data_url(b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>"),
         "html": data_url(b"GIF89a<script>alert(1)</script>\0" * 20)[:200] + "!",
-        "bomb": data_url(png(60_000, 60_000, really=False)),
+        "bomb": data_url(png(60_000, 60_000, b"")),
         "remote": '[{"role": "user", "content": [{"type": "image_url", "image_url": "http://127.0.0.1:9/"}]}]',
     }  # fmt: skip
     asked = []
     page.on("request", lambda request: asked.append(request.url))
-    evaluated(server, "images", {**bad, "good": data_url(png(3, 2))})
+    noise = png(300, 300, os.urandom(300 * 901))
+    chat = [{**CHAT[0], "content": [{"type": "input_image", "image_url": data_url(noise)}]}]
+    evaluated(server, "images", {**bad, "good": data_url(png(3, 2)), "large": chat})
     for name in bad:
         said = output(page, "images", name)
         expect(said.locator(".unseen")).to_be_visible()
         assert said.locator("img").count() == 0, name
     expect(output(page, "images", "bomb")).to_contain_text("too many pixels, 60000 × 60000")
     expect(output(page, "images", "good").locator("img")).to_have_attribute("width", "3")
+    # It is far larger than a text that is shown, and is no text.
+    large = output(page, "images", "large").locator("img")
+    expect(large).to_have_attribute("width", "300")
+    page.keyboard.press("r")
+    expect(page.locator("section[data-name=output] .unseen")).to_contain_text("copy it for all")
     assert all(url.startswith((server.base, "data:image/png")) for url in asked)
 
 

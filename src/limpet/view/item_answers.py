@@ -22,7 +22,7 @@ from limpet.view.hiding_table import HidingTable
 from limpet.view.images import Image, folder_of, image_in, images_in, shown_images
 from limpet.view.label_answers import labelled_in, labelled_positions, labelling_answer, score_of
 from limpet.view.run_answers import fields_of
-from limpet.view.shown_values import PART, WHOLE, Shortener, line_of
+from limpet.view.shown_values import IMAGES, PART, WHOLE, Shortener, line_of
 from limpet.view.viewed_runs import ViewedRun, unspelled
 
 # ---- A trace as a tree of events, each with its start and duration. -----------------------------
@@ -386,8 +386,9 @@ def item_answer(opened: ViewedRun, query: Query) -> dict[str, Any] | None:
     whole = next((one for one in wholes if one.item.trial == trial), None)
     if whole is None:
         return None
-    shown = Shortener(WHOLE if "whole" in query else PART)
-    answer = whole_answer(opened, whole, len(wholes), shown, query.get("score"))
+    limit = WHOLE if "whole" in query else PART
+    answer = whole_answer(opened, whole, len(wholes), Shortener(limit, IMAGES), query.get("score"))
+    shown = Shortener(limit)
     raw = {name: shown(value) for name, value in whole_data(whole).items()}
     layout = opened.reader.layout
     images = shown_images(whole.item.row, opened.reader.run_file, layout.home)

@@ -10,6 +10,8 @@ import { fieldKey, labelForm } from "./labels.js";
 import { rawSwitch, readable, readableInline } from "./reading.js";
 import { countEvents, traceTree } from "./trace.js";
 
+const MOST_COMPARED = 600_000; // an image in a data: URL may be longer
+
 export function showItem(root, source, query) {
   const run = query.get("run") || "";
   const id = query.get("id") || "";
@@ -109,7 +111,8 @@ function images(item, { run, source }) {
 function output(item, page) {
   if (item.error) return side("error", el("pre", { class: "text bad" }, `${item.error.type || item.error.class || ""}: ${item.error.message || textOf(item.error)}`));
   if (item.output === null || item.output === undefined) return side("output", el("p", { class: "dim" }, "none"));
-  const differs = typeof item.output === "string" && typeof item.expected === "string" && item.output !== item.expected;
+  const differs = typeof item.output === "string" && typeof item.expected === "string" && item.output !== item.expected
+    && item.output.length + item.expected.length < MOST_COMPARED;
   const isShown = differs && (page.view.showsDiff ?? areShort(item.expected, item.output));
   const title = el("h2", {}, "output ", differs ? el("button", {
     class: "quiet", "aria-pressed": String(isShown), onclick: () => page.again({ showsDiff: !isShown }),

@@ -43,7 +43,14 @@ export function markdown(text) {
   const tokens = parse(text);
   if (tokens.some((token) => token.level > DEEPEST || token.children?.some(({ level }) => level > DEEPEST))) return "nested too deeply";
   if (tokens.reduce((sum, token) => sum + 1 + (token.children?.length || 0), 0) > MOST_TOKENS) return "it has too many parts";
+  if (tokens.some((token, at) => token.type === "table_open" && hidesCells(tokens.slice(at), lines))) return "a row of its table has more cells than its head";
   return elements(tokens);
+}
+
+/** Return whether a table leaves out cells, as it does where a row has more than the head. */
+function hidesCells([{ map }, ...tokens], lines) {
+  const head = tokens.slice(0, tokens.findIndex(({ type }) => type === "tr_close")).filter(({ type }) => type === "th_open").length;
+  return lines.slice(map[0], map[1]).some((line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).length > head);
 }
 
 function elements(tokens) {
@@ -67,7 +74,7 @@ const TAGS = new Set(["p", "blockquote", "ul", "ol", "li", "thead", "tbody", "tr
 function container(token, children) {
   const { type, tag } = token;
   if (type === "link_open") return link(token, children);
-  if (type === "heading_open") return el("div", { class: `heading ${tag}`, role: "heading", "aria-level": Number(tag[1]) + 2 }, children);
+  if (type === "heading_open") return el("div", { class: `heading ${tag}`, role: "heading", "aria-level": Math.min(6, Number(tag[1]) + 2) }, children);
   if (type === "paragraph_open" && token.hidden) return children; // of a list without blank lines
   if (type === "table_open") return el("div", { class: "wide", tabindex: "0" }, el("table", { class: "plain" }, children));
   const aligned = /right|center/.exec(token.attrGet("style") || "");

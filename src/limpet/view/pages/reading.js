@@ -7,6 +7,7 @@ import { dataImage, isImage, unseen } from "./images.js";
 import { isMarkdown, markdown } from "./markdown.js";
 
 const MOST_JSON = 500_000;
+const MOST_RAW = 300_000; // a browser takes minutes to wrap a megabyte without spaces
 const MOST_CHILDREN = 100;
 const MOST_OPEN = 40;
 const LONG = 100;
@@ -46,7 +47,9 @@ export function rawSwitch(raw, turn) {
 
 function rawText(value) {
   const text = textOf(value);
-  return [el("button", { type: "button", class: "quiet copy", onclick: (event) => copy(event.currentTarget, text) }, "Copy"), longText(text)];
+  return [
+    el("button", { type: "button", class: "quiet copy", onclick: (event) => copy(event.currentTarget, text) }, "Copy"),
+    text.length > MOST_RAW ? unseen("The beginning", `copy it for all ${count(text.length)} characters`) : null, longText(text.slice(0, MOST_RAW))];
 }
 
 function copy(button, text) {
@@ -57,7 +60,7 @@ function shown(value) {
   if (typeof value === "string") return textual(value);
   if (value === null || typeof value !== "object") return longText(textOf(value));
   const messages = depth < DEEPEST ? messagesOf(value) : null;
-  if (!messages && (depth >= DEEPEST || !isParts(value))) return tree(value);
+  if (!messages && (depth >= DEEPEST || !isParts(value))) return tree(value, depth === 0);
   depth += 1;
   const made = messages ? conversation(messages.list, messages.rest) : value.map(part);
   depth -= 1;
@@ -68,9 +71,10 @@ function textual(text) {
   if (isImage(text)) return dataImage(text);
   const data = parsed(text);
   if (data) return shown(data);
-  if (!isMarkdown(text)) return longText(text);
+  const tabindex = depth ? null : "0"; // a part of a message is not scrolled by itself
+  if (!isMarkdown(text)) return longText(text, { tabindex });
   const made = markdown(text);
-  return typeof made === "string" ? [unseen("Markdown is shown as text", made), longText(text)] : el("div", { class: "text prose", dir: "auto" }, made);
+  return typeof made === "string" ? [unseen("Markdown is shown as text", made), longText(text)] : el("div", { class: "text prose", dir: "auto", tabindex }, made);
 }
 
 /** Return the object or list that a text is the JSON of; null: it is something else. */
@@ -107,8 +111,8 @@ function without(object, names) {
 
 function conversation(messages, rest) {
   const [some, others] = [messages.slice(0, MOST_CHILDREN), messages.slice(MOST_CHILDREN)];
-  const list = el("ol", { class: "chat" }, some.map(message));
-  return [list, more(list, others, message), rest ? tree(rest) : null];
+  const list = el("ol", { class: "chat", tabindex: depth === 1 ? "0" : null }, some.map(message));
+  return [list, more(list, others, message), rest ? tree(rest, depth === 1) : null];
 }
 
 function message(one) {
@@ -157,9 +161,9 @@ function image(url) {
 // ---- JSON as a tree --------------------------------------------------------------------------------
 
 /** Return JSON as a tree that unfolds; a part is built when it is unfolded. */
-export function tree(value) {
+function tree(value, scrolls = false) {
   const budget = { left: MOST_OPEN };
-  const root = el("ul", { class: "tree" });
+  const root = el("ul", { class: "tree", tabindex: scrolls ? "0" : null });
   return [branches(root, value, budget), entriesOf(value).length ? null : el("span", { class: "dim" }, brief(value))];
 }
 
@@ -197,7 +201,7 @@ function leaf(name, value) {
   if (typeof value !== "string") return el("li", {}, name, " ", el("span", { class: "scalar" }, String(value)));
   if (isImage(value)) return el("li", {}, name, dataImage(value));
   if (value.length <= LONG && !value.includes("\n")) return el("li", {}, name, " ", el("span", { class: "string" }, `"${value}"`));
-  return el("li", {}, name, isMarkdown(value) ? shown(value) : longText(value));
+  return el("li", {}, name, isMarkdown(value) ? shown(value) : longText(value.slice(0, MOST_RAW)));
 }
 
 /** Return the beginning of a value, for one line. */

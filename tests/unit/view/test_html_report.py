@@ -76,6 +76,13 @@ def test_it_names_no_address_and_its_policy_allows_its_own_scripts_alone(runs, t
     assert tags.addresses == ["data:,"]
     digests = [base64.b64encode(hashlib.sha256(one.encode()).digest()) for one in tags.inline]
     assert len(digests) == 5
+    # What others wrote comes with its licence, and cannot end its element.
+    assert all(
+        any(name in one for one in tags.inline) for name in ("Leon Sorokin", "Vitaly Puzrin")
+    )
+    assert not any(
+        re.search("</?script|sourceMappingURL", one, re.IGNORECASE) for one in tags.inline
+    )
     assert set(re.findall(r"'sha256-([^']+)'", tags.policy)) == {one.decode() for one in digests}
     rest = re.sub(r"'sha256-[^']+' ?", "", tags.policy)
     assert "default-src 'none'" in rest

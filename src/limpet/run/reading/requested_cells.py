@@ -21,7 +21,7 @@ from limpet.fingerprints.keys import OutputKeys, seen_bytes
 from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout
 from limpet.journal.lines import KEY_BYTES, crc32
-from limpet.json_values import decode, dumps
+from limpet.json_values import decode, spellings
 from limpet.run.planning.counting import Counting, earlier_version
 from limpet.run.planning.items_file import (
     GROUP_BYTES,
@@ -215,7 +215,7 @@ class ItemsFile:
         file.seek(0)
         text, self._at = file.read(), -1
         # Two surrogate halves are written as such, and read as the character that they make.
-        for needle in dict.fromkeys((json_text(id_), dumps(id_).encode())):
+        for needle in {json_text(id_)} | spellings(id_):
             at = 0
             while (at := text.find(b'"id":' + needle + b",", at)) >= 0:
                 position = bisect_right(self._offsets, at) - 1

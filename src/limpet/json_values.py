@@ -250,6 +250,15 @@ def dumps(value: Any, **options: Any) -> str:
     return JSONEncoder(**options).encode(value)
 
 
+def spellings(text: str) -> set[bytes]:
+    """Return how a string may be written as JSON.
+
+    Two halves of a character are written as such, and read as that character.
+    """
+    halves = {dumps(text).encode()} if max(text, default="") > "\uffff" else set[bytes]()
+    return {encode(text)[0], *halves}
+
+
 def encode_canonical(value: Any) -> bytes:
     """Return the same bytes for equal values, regardless of the order of keys.
 

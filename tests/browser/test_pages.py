@@ -161,12 +161,14 @@ def test_texts_are_searched_and_labels_filter(page, plain):
 
 def test_one_item_shows_why_and_what_happened_inside(page, plain):
     page.show("#/item?run=plain&id=q003")
-    page.get_by_role("button", name="compare with expected").click()
     expect(page.locator("del")).to_have_text("answer ")
     expect(page.locator("ins")).to_have_text("another ")
-    expect(page.locator(".trace .trace, .trace ul").first).to_contain_text("look_up")
+    expect(page.locator(".trace .events").first).to_contain_text('look_up {"n":3} → found')
     page.locator(".trace .name", has_text="look_up").click()
-    expect(page.locator(".trace pre").first).to_contain_text('"n": 3')
+    expect(page.locator(".trace .tree").first).to_have_text("n 3")
+    page.get_by_role("button", name="compare with expected").click()
+    expect(page.locator("del")).to_have_count(0)
+    expect(page.locator(".trace .tree").first).to_be_visible()
     page.locator("summary", has_text="everything as JSON").click()
     page.get_by_role("button", name="Copy").wait_for()
     assert json.loads(page.locator("details[open] pre").last.inner_text())["id"] == "q003"

@@ -16,7 +16,7 @@ import orjson
 
 from limpet.errors import JournalError
 from limpet.journal.files import open_to_read
-from limpet.json_values import encode
+from limpet.json_values import spellings
 
 _GROUP_BYTES, _TAIL_BYTES = 2**20, 2**16
 _MOST_NEEDLES = 20
@@ -146,7 +146,8 @@ def unfinished(events: Path, start: int) -> list[StartedAttempt]:
 def failed_attempts(events: Path, ids: set[str]) -> Iterator[Mapping[str, Any]]:
     """Yield the events of failed attempts at some items, oldest first."""
     # Most lines belong to other items; they are not parsed unless `ids` is large.
-    needles = [encode(id_)[0] for id_ in ids] if len(ids) <= _MOST_NEEDLES else [b""]
+    is_few = len(ids) <= _MOST_NEEDLES
+    needles = [text for id_ in ids for text in spellings(id_)] if is_few else [b""]
     with contextlib.suppress(FileNotFoundError), open_to_read(events) as file:
         for text in _line_chunks(file):
             # Most chunks have no such line, and are not split.

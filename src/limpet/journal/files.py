@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -281,6 +282,15 @@ def replace_file(path: Path, content: Iterable[bytes], *, sync: bool = True) -> 
         raise
     if sync:
         sync_directory(path.parent)
+
+
+def file_digest(path: Path) -> str:
+    """Return a digest of the content of a file. Raises as `open_to_read` does."""
+    together = blake2b(digest_size=16)
+    with open_to_read(path) as file:
+        while chunk := file.read(CHUNK_BYTES):
+            together.update(chunk)
+    return together.hexdigest()
 
 
 def file_chunks(path: Path) -> Iterator[bytes]:

@@ -325,7 +325,7 @@ class EvaluationResult:
         Raises:
             LimpetError: The run was not saved, cannot be read or compared, or the file cannot be
                 written.
-            ValueError: `max_mb` is less than 0.2.
+            ValueError: `max_mb` is less than 0.5.
         """
         return _writes_reports[0](self, path, against, max_mb)
 

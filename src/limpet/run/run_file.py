@@ -243,6 +243,19 @@ class RandomOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class DatasetFile:
+    """The file that a session read its items from.
+
+    Attributes:
+        path: Where it is, relative to the run: both may move.
+        digest: A digest of its content.
+    """
+
+    path: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """The request that a run completed, and the state of its files.
 
@@ -282,6 +295,7 @@ class RunFile:
         complete: Set if nothing is left to do.
         configuration: The configuration, without secrets.
         made_by: Which file the command line ran, and how.
+        dataset: The file of the last session's dataset; None: it was not a file.
         unfinished: The datasets that sessions began and none has finished, by name.
         imported: Where answers of other tools were imported from.
         names: The names of the fields in the toolkit's files.
@@ -306,6 +320,7 @@ class RunFile:
     complete: Completion | None = None
     configuration: dict[str, Any] | None = None
     made_by: dict[str, Any] | None = None
+    dataset: DatasetFile | None = None
     unfinished: list[str] = field(default_factory=list)
     imported: list[str] = field(default_factory=list)
     names: ToolkitNames = field(default_factory=ToolkitNames)

@@ -22,7 +22,7 @@ from limpet.run.comparing.compare import compare_pairs
 from limpet.run.comparing.opened_run import AnyRun
 from limpet.run.evaluation_result import EvaluationResult, ReportFile
 from limpet.run.reading.find_run import choose_run
-from limpet.text import one_line
+from limpet.text import count, one_line
 from limpet.version import VERSION
 from limpet.view.compare_answers import comparison_answer, to_compare
 from limpet.view.report_data import RunData, changes_data, packed
@@ -108,12 +108,15 @@ def _hashes(texts: list[str]) -> str:
 # ---- Writing the file. --------------------------------------------------------------------------
 
 MOST_MB = 20
-_LEAST_MB = 0.3
-"""The page without its data takes 0.21."""
+_LEAST_MB = 0.5
+"""The page without its data takes 0.35."""
+_FOREIGN = ("uplot/uPlot.iife.min.js", "markdown-it/markdown-it.umd.min.js")
+_SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*", re.MULTILINE)
 _REST = 4_000
 """The title, the remarks on the report itself, and the elements around tables."""
 _FIRST_CHANGES = 1_000
 """Their texts come before those of failures: the greatest gains and losses in turn."""
+_NAMED_IMAGES = 3
 _OF_BASE = 4
 """The texts of the base may take this fraction of the room: 1 in 4."""
 
@@ -192,8 +195,12 @@ def _name(opened: ViewedRun) -> str:
 
 
 def _scripts() -> list[str]:
-    uplot, licence = (PAGES / "uplot" / name for name in ("uPlot.iife.min.js", "LICENSE"))
-    return [f"/*\n{licence.read_text()}*/\n{uplot.read_text()}", bundle("report")]
+    return [*(_with_licence(PAGES / path) for path in _FOREIGN), bundle("report")]
+
+
+def _with_licence(path: Path) -> str:
+    licence, script = path.with_name("LICENSE").read_text("utf-8"), path.read_text("utf-8")
+    return f"/*\n{licence}*/\n{_SOURCE_MAP.sub('', script)}"
 
 
 def _styles() -> list[str]:
@@ -232,7 +239,7 @@ def _blocks(new: ViewedRun, base: ViewedRun | None, most: int) -> tuple[dict[str
     room = runs[0].add_texts(orders[0].tolist(), room)
     for one, order in zip(runs[1:], orders[1:], strict=True):
         one.add_texts(order[changed:].tolist(), room)
-    left_out = _left_out(runs, most)
+    left_out = " ".join(filter(None, [_left_out(runs, most), _images(runs)]))
     head = {
         "version": VERSION,
         "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -245,6 +252,17 @@ def _blocks(new: ViewedRun, base: ViewedRun | None, most: int) -> tuple[dict[str
         blocks[f"table-{number}"] = one.table
         blocks |= {f"texts-{number}-{at}": chunk for at, chunk in enumerate(one.chunks)}
     return blocks, left_out
+
+
+def _images(runs: Sequence[RunData]) -> str:
+    """Return which images are left out, in words; empty: there are none."""
+    names = list(dict.fromkeys(name for run in runs for name in run.images))
+    if not names:
+        return ""
+    some = ", ".join(one_line(name) for name in names[:_NAMED_IMAGES])
+    more = ", …" if len(names) > _NAMED_IMAGES else ""
+    are = "is" if len(names) == 1 else "are"
+    return f"{count(len(names), 'image')} of the dataset {are} not in this file: {some}{more}."
 
 
 def _left_out(runs: Sequence[RunData], most: int) -> str:

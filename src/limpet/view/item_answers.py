@@ -1,7 +1,7 @@
 """What does a page show about the items of a run, and about one of them?"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -20,8 +20,9 @@ from limpet.text import quoted
 from limpet.trace import events_in
 from limpet.view.field_answers import MOST_FIELDS, fields_of
 from limpet.view.hiding_table import HidingTable
+from limpet.view.images import Image, folder_of, image_in, images_in, shown_images
 from limpet.view.label_answers import labelled_in, labelled_positions, labelling_answer, score_of
-from limpet.view.shown_values import PART, WHOLE, Shortener, line_of
+from limpet.view.shown_values import IMAGES, PART, WHOLE, Shortener, line_of
 from limpet.view.viewed_runs import ViewedRun, unspelled
 
 # ---- A trace as a tree of events, each with its start and duration. -----------------------------
@@ -33,8 +34,8 @@ _OURS = ("kind", "name", "type", "phase", "started", "ended", "input", "output",
 
 def trace_tree(trace: Sequence[Any], shown: Shortener) -> list[dict[str, Any]]:
     """Return the events of a trace, each with its children, the oldest first."""
-    found = (event for entry in trace[:_MOST_EVENTS] for event in events_in(entry))
-    events = list(islice(found, _MOST_EVENTS))
+    found = (event for entry in trace[:_MOST_EVENTS] for event in _events(entry))
+    events = _with_results(list(islice(found, _MOST_EVENTS)))
     ended = {_id(event) for event in events if event.get("phase") != "start"} - {None}
     wanted = [e for e in events if e.get("phase") != "start" or _id(e) not in ended]
     times = (_seconds(event.get("started")) for event in wanted)
@@ -51,6 +52,32 @@ def trace_tree(trace: Sequence[Any], shown: Shortener) -> list[dict[str, Any]]:
         (roots if parent is None or is_own else parent["children"]).append(node)
     _limit_levels(roots)
     return roots
+
+
+def _events(entry: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the events of an entry; a message that calls tools may also say something."""
+    events = events_in(entry)
+    if isinstance(entry, Mapping) and entry.get("content") and entry.get("tool_calls"):
+        said = {name: entry[name] for name in ("role", "name", "content") if name in entry}
+        if not any("content" in event for event in events):
+            yield {**said, "kind": "model"}
+    yield from events
+
+
+def _with_results(events: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return events in which a tool's message is the output of its call."""
+    calls: dict[str, int] = {}
+    found: list[Mapping[str, Any]] = []
+    for event in events:
+        id_, answers = event.get("id"), event.get("tool_call_id")
+        at = calls.pop(answers, None) if isinstance(answers, str) else None
+        if at is not None and event.get("role") == "tool":
+            found[at] = {**found[at], "output": event.get("content")}
+            continue
+        if event.get("kind") == "tool" and isinstance(id_, str) and "output" not in event:
+            calls[id_] = len(found)
+        found.append(event)
+    return found
 
 
 def _limit_levels(roots: list[dict[str, Any]]) -> None:
@@ -82,7 +109,8 @@ def _is_above(node: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def _node(event: Mapping[str, Any], began: float, shown: Shortener) -> dict[str, Any]:
     started, ended = _seconds(event.get("started")), _seconds(event.get("ended"))
     took = None if started is None or ended is None else max(0.0, ended - started)
-    more = {name: value for name, value in event.items() if name not in _OURS and value}
+    shown_already = _OURS if "output" in event else (*_OURS, "role", "content")
+    more = {name: value for name, value in event.items() if name not in shown_already and value}
     return {
         "kind": str(event.get("kind") or "other")[:20],
         "name": str(event.get("name") or event.get("role") or "")[:200],
@@ -374,10 +402,27 @@ def item_answer(opened: ViewedRun, query: Query) -> dict[str, Any] | None:
     whole = next((one for one in wholes if one.item.trial == trial), None)
     if whole is None:
         return None
-    shown = Shortener(WHOLE if "whole" in query else PART)
-    answer = whole_answer(opened, whole, len(wholes), shown, query.get("score"))
+    limit = WHOLE if "whole" in query else PART
+    answer = whole_answer(opened, whole, len(wholes), Shortener(limit, IMAGES), query.get("score"))
+    shown = Shortener(limit)
     raw = {name: shown(value) for name, value in whole_data(whole).items()}
-    return {**answer, "raw": raw}
+    layout = opened.reader.layout
+    images = shown_images(whole.item.row, opened.reader.run_file, layout.home)
+    return {**answer, "images": images, "raw": raw}
+
+
+def image_answer(opened: ViewedRun, query: Query) -> Image:
+    """Return an image that a field of an item names.
+
+    Raises:
+        LimpetError: No field names it, or it cannot be shown.
+    """
+    opened.run_table.refresh()
+    name, reader = unspelled(query.get("file", "")), opened.reader
+    wholes = opened.run_table.read_whole(_item_id(opened.run_table, query))
+    if not any(name in images_in(whole.item.row) for whole in wholes):
+        raise LimpetError("no field of this item names this image")
+    return image_in(folder_of(reader.run_file, reader.layout.home), name, whole=True)
 
 
 def whole_answer(

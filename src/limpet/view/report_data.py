@@ -7,6 +7,7 @@ worst first. The texts are in chunks, so that a page opens an item without decod
 import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from limpet.run.reading.run_table import Positions, failed_rows
 from limpet.run.reading.score_table import ScoreTable
 from limpet.run.results.score_words import parts_of, votes_disagree
 from limpet.view.field_answers import all_by_field
+from limpet.view.images import images_in
 from limpet.view.item_answers import about_items, row_answer, whole_answer
 from limpet.view.label_answers import score_of
 from limpet.view.run_answers import run_answer
@@ -51,6 +53,7 @@ class RunData:
         about: What the page shows about it.
         table: The numbers of its items, packed.
         chunks: The texts of its items, packed.
+        images: The images that fields of these items name: none is in the report.
     """
 
     def __init__(self, opened: ViewedRun, name: str) -> None:
@@ -64,6 +67,7 @@ class RunData:
         self._sizes: list[int] = []
         self.table = b""
         self.chunks: list[bytes] = []
+        self.images: dict[str, None] = {}
 
     @property
     def total(self) -> int:
@@ -148,6 +152,7 @@ class RunData:
                 row, trial = divmod(position, trials)
                 rows.append(_row(self._opened, int(new_position[row]) * trials + trial, whole))
             bodies = [body for _, body in wholes]
+            named = [images_in(whole.item.row) for (_, whole), _ in wholes]
             while bodies:
                 some, chunk, size = _fitting(bodies, rows, room)
                 if some:
@@ -155,11 +160,13 @@ class RunData:
                     self._rows += rows[:some]
                     self._sizes.append(some)
                     room -= size
+                    self.images |= dict.fromkeys(chain.from_iterable(named[:some]))
                 else:  # shorter ones may fit
                     too_large += 1
                     if too_large == _MOST_TRIED:
                         return 0
-                bodies, rows = bodies[max(some, 1) :], rows[max(some, 1) :]
+                past = max(some, 1)
+                bodies, rows, named = bodies[past:], rows[past:], named[past:]
         return room
 
     def _wholes(self, positions: Sequence[int]) -> Iterator[tuple[int, WholeItem]]:
@@ -235,6 +242,8 @@ def _body(opened: ViewedRun, whole: WholeItem) -> bytes:
         answer = whole_answer(opened, whole, opened.run_table.table.trials, Shortener(limit))
         if not (answer["label"] or answer["labels"]):
             del answer["labelling"]  # a form that nobody can fill in
+        names = images_in(whole.item.row)
+        answer["images"] = [{"file": name, "why": "not in this report"} for name in names]
         body = encoded(answer)
         if len(body) <= _CHUNK_BYTES:
             break

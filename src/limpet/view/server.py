@@ -21,9 +21,10 @@ from limpet.executors.threads import Threads
 from limpet.json_values import is_deep_text
 from limpet.run.control import control
 from limpet.view.access import AccessCheck, Faults, failed, server_log
-from limpet.view.field_answers import by_answer
 from limpet.view.compare_answers import Compared, matrices_answer
-from limpet.view.item_answers import item_answer, items_answer, near_answer
+from limpet.view.field_answers import by_answer
+from limpet.view.images import Image
+from limpet.view.item_answers import image_answer, item_answer, items_answer, near_answer
 from limpet.view.label_answers import (
     MOST_BYTES,
     checked_fields,
@@ -136,6 +137,7 @@ class PageServer:
         app.router.add_get("/api/items", self._of_run(items_answer))
         app.router.add_get("/api/near", self._of_run(near_answer))
         app.router.add_get("/api/item", self._of_run(item_answer))
+        app.router.add_get("/api/image", self._image)
         app.router.add_get("/api/compare", self._compare)
         app.router.add_get("/api/changes", self._changes)
         app.router.add_get("/api/matrices", self._matrices)
@@ -178,6 +180,17 @@ class PageServer:
 
     async def _matrices(self, request: web.Request) -> web.Response:
         return await self._answered(request, lambda: matrices_answer(self.runs))
+
+    async def _image(self, request: web.Request) -> web.Response:
+        def work() -> Image:
+            with self.runs.use(request.query.get("run", "")) as opened:
+                return image_answer(opened, request.query)
+
+        try:
+            image = await asyncio.to_thread(work)
+        except (LimpetError, OSError, ValueError) as error:
+            return failed(error, 404)
+        return web.Response(body=image.content, content_type=image.kind)
 
     async def _compare(self, request: web.Request) -> web.Response:
         return await self._of_compared(request, lambda found: found.data)

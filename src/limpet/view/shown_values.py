@@ -1,6 +1,7 @@
 """How much of a value, and what about each score of a summary, is sent to a page?"""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,9 @@ PART, WHOLE = 64 * 1024, 256 * 1024
 """How many characters of a value are sent, and how many on request: a browser takes minutes to
 wrap a megabyte without spaces."""
 _LINE, _HEAD = 200, 2_000
+IMAGES = 12 * 1024 * 1024
+"""How many characters of images in `data:` URLs are sent beside that: they are no text to wrap."""
+_IMAGE = re.compile(rb'"data:image/[\w.+-]{1,20};base64,[A-Za-z0-9+/=]*"')
 
 
 class Shortener:
@@ -25,26 +29,29 @@ class Shortener:
 
     Args:
         limit: The most characters of a value.
+        images: The most characters of images, in all values together.
 
     Attributes:
         shortened: How many characters were left out.
     """
 
-    def __init__(self, limit: int = PART) -> None:
-        self._limit = limit
+    def __init__(self, limit: int = PART, images: int = 0) -> None:
+        self._limit, self._images = limit, images
         self.shortened = 0
 
     def __call__(self, value: Any) -> Any:
         """Return the value as JSON data, shortened to the limit."""
         if value is None or isinstance(value, (bool, float)):
             return value
-        if isinstance(value, str):
+        if isinstance(value, str) and not value.startswith("data:image/"):
             return self._part(value)
         try:
             text = orjson.dumps(value, default=one_line)
         except (TypeError, ValueError, RecursionError):  # too deep, or a number too large
             return self._part(as_text(value))
-        if len(text) <= self._limit:
+        images = sum(len(one[0]) for one in _IMAGE.finditer(text)) if self._images else 0
+        if len(text) <= self._limit + min(images, self._images):
+            self._images -= min(images, self._images)
             return orjson.loads(text)
         return self._part(as_text(value))
 

@@ -50,6 +50,22 @@ def test_a_message_with_very_many_calls_is_cut():
     assert len(tree) == 2_000
 
 
+def test_of_messages_a_call_of_a_tool_has_its_result_and_what_was_said_beside_it_is_kept():
+    calls = [{"id": id_, "function": {"name": f"t{id_}", "arguments": "{}"}} for id_ in "12"]
+    trace = [
+        {"role": "assistant", "content": "I look.", "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "2", "content": "two"},
+        {"role": "tool", "tool_call_id": "2", "content": "two again"},
+        {"role": "tool", "tool_call_id": ["1"], "content": "of nobody"},
+        {"role": "tool", "tool_call_id": "1", "content": "one"},
+    ]
+    tree = trace_tree(trace, Shortener())
+    told = [(node["name"], node["output"]) for node in tree]
+    assert told == [("assistant", "I look."), ("t1", "one"), ("t2", "two"),
+                    ("tool", "two again"), ("tool", "of nobody")]  # fmt: skip
+    assert [node["more"] for node in tree[:3]] == [None] * 3
+
+
 def test_a_strange_trace_does_not_keep_a_run_from_its_report(tmp_path):
     def answer(question):
         deep = [event(id=str(n), parent=str(n - 1)) for n in range(1_500)]

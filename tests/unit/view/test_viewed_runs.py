@@ -1,12 +1,15 @@
 """Runs that several requests use at once."""
 
+import json
 import shutil
 import threading
 
 import pytest
+from multidict import MultiDict
 from scored_runs import make
 
 import limpet
+from limpet.view.item_answers import item_answer, near_answer
 from limpet.view.run_answers import run_answer
 from limpet.view.viewed_runs import ViewedRuns
 
@@ -96,3 +99,18 @@ def test_a_run_without_its_items_says_what_is_not_shown(runs, tmp_path):
         about = run_answer(opened, "one", can_label=False)
     (remark,) = about["remarks"]
     assert remark.startswith("items.jsonl is missing, so inputs and expected values are not shown")
+
+
+@pytest.mark.parametrize("id_", ["\ud800\udc00", "~\ud800\udc00\ud800", "\U00010000", "\ud800"])
+def test_an_id_of_halves_of_characters_is_found_with_its_failed_attempts(runs, tmp_path, id_):
+    def fails(question):
+        raise ValueError("never")
+
+    limpet.evaluate([{"id": id_, "question": "q"}], fails, run=tmp_path / "halves", retry=1,
+                    fail_fast=False, show=False)  # fmt: skip
+    with runs.use("halves") as opened:
+        opened.run_table.refresh()
+        known = opened.run_table.table.ids[0]  # two halves are read as one character
+        answer = item_answer(opened, MultiDict(id=json.dumps(known)))
+        assert (answer["status"], len(answer["attempts"])) == ("failed", 2)
+        assert near_answer(opened, MultiDict(id=json.dumps(known)))["at"] == 0

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,7 @@ from limpet.errors import FunctionChangedError, JournalError
 from limpet.fingerprints.files.project import Project, project_of
 from limpet.fingerprints.keys import digest
 from limpet.journal.column import ColumnReader
-from limpet.journal.files import read_whole
+from limpet.journal.files import file_digest, read_whole
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout, directory_at
 from limpet.journal.lines import checksum
@@ -30,7 +31,15 @@ from limpet.run.planning.versions import StepIdentities
 from limpet.run.planning.why import Why, why_now
 from limpet.run.request import Request, secrets_of
 from limpet.run.results.costs import planned_gaps
-from limpet.run.run_file import WORKFLOW, Completion, PendingRedo, RunFile, StepIdentity, to_data
+from limpet.run.run_file import (
+    WORKFLOW,
+    Completion,
+    DatasetFile,
+    PendingRedo,
+    RunFile,
+    StepIdentity,
+    to_data,
+)
 from limpet.secrets.masking import Masking
 
 # ---- Which prices fit no model, judging by the last session? ------------------------------------
@@ -284,3 +293,12 @@ class Planner:
         run_file.names = request.names
         made_by = request.made_by  # the last session determines how the run is started
         run_file.made_by = None if made_by is None else self.clean(kept_form(dict(made_by)))
+        run_file.dataset = self._dataset_file()
+
+    def _dataset_file(self) -> DatasetFile | None:
+        """Return the file of the dataset: pages find its images there."""
+        for path in self._request.dataset_files:
+            with suppress(OSError, JournalError):  # a pipe, or gone since it was read
+                relative = os.path.relpath(path, self._layout.home)
+                return DatasetFile(self.clean(relative), file_digest(path))
+        return None

@@ -21,7 +21,7 @@ from limpet.fingerprints.keys import OutputKeys, seen_bytes
 from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout
 from limpet.journal.lines import KEY_BYTES, crc32
-from limpet.json_values import decode
+from limpet.json_values import decode, spellings
 from limpet.run.planning.counting import Counting, earlier_version
 from limpet.run.planning.items_file import (
     GROUP_BYTES,
@@ -211,15 +211,17 @@ class ItemsFile:
 
     def find(self, id_: str) -> int | None:
         """Return the position of the item with an id; None: no item has it."""
-        needle, at = b'"id":' + json_text(id_) + b",", 0
         file = self._file or self._opened()
         file.seek(0)
         text, self._at = file.read(), -1
-        while (at := text.find(needle, at)) >= 0:
-            position = bisect_right(self._offsets, at) - 1
-            if self.item(position).id == id_:  # else it is a field of a row
-                return position
-            at += 1
+        # Two surrogate halves are written as such, and read as the character that they make.
+        for needle in {json_text(id_)} | spellings(id_):
+            at = 0
+            while (at := text.find(b'"id":' + needle + b",", at)) >= 0:
+                position = bisect_right(self._offsets, at) - 1
+                if self.item(position).id == id_:  # else it is a field of a row
+                    return position
+                at += 1
         return None
 
     def ids(self) -> Iterator[str]:

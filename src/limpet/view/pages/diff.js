@@ -3,6 +3,14 @@
 import { el } from "./dom.js";
 
 const MOST_WORDS = 2000;
+const SHORT = 200;
+
+/** Return whether the difference of two texts is read at a glance: a few words, of both. */
+export function areShort(before, after) {
+  if (Math.max(before.length, after.length) > 20 * SHORT) return false;
+  const [few, many] = [words(before).length, words(after).length].sort((a, b) => a - b);
+  return many > 1 && many <= SHORT && many <= 4 * few;
+}
 
 /** Return the words of two texts as `[kind, text]`: "same", "removed" or "added". */
 export function wordDiff(before, after) {

@@ -3,6 +3,8 @@
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "rect", "line", "circle", "path", "g", "title", "text"]);
 const LISTENERS = Symbol("listeners");
+const SHOWN = Symbol("shown");
+const BUILD = Symbol("build");
 
 /**
  * Make an element.
@@ -52,6 +54,24 @@ export function update(node, ...children) {
   return node;
 }
 
+/** Mark an element as showing a value: an update keeps it as it is while the value stays. */
+export function showing(value, node) {
+  node[SHOWN] = typeof value === "string" ? value : JSON.stringify(value);
+  return node;
+}
+
+/** Return a part that unfolds. Its content is built when somebody unfolds it, from `value`. */
+export function unfolding(name, summary, value, build, attributes = {}) {
+  const content = showing(value, el("div", { class: "content", "data-name": "content" }));
+  content[BUILD] = () => content.firstChild || fill(content, build());
+  const opened = (event) => event.target === event.currentTarget && event.target.open && buildIn(event.target);
+  return el("details", { "data-name": name, ontoggle: opened, ...attributes }, el("summary", {}, summary), content);
+}
+
+function buildIn(details) {
+  for (const child of details.children) child[BUILD]?.();
+}
+
 function updateChildren(node, wanted) {
   const all = [...wanted.childNodes];
   let left = null; // the names of those still to come, from the first difference on
@@ -69,6 +89,7 @@ function updateChildren(node, wanted) {
     } else if (old && !nameOf(old)) {
       const following = old.nextSibling;
       node.replaceChild(next, old);
+      if (node.open) next[BUILD]?.();
       old = following;
     } else {
       node.insertBefore(next, old); // `old` comes later: what is typed there stays
@@ -88,14 +109,14 @@ function without(node) {
 
 function isSame(old, next) {
   return old.nodeType === next.nodeType && old.nodeName === next.nodeName
-    && nameOf(old) === nameOf(next);
+    && nameOf(old) === nameOf(next) && old[SHOWN] === next[SHOWN];
 }
 
 // What a person changed on the page stays, and what `main.js` says of a table that scrolls.
 const THEIRS = new Set(["open", "tabindex"]);
 
 function updateNode(old, next) {
-  if (old === next) return;
+  if (old === next || next[SHOWN] !== undefined) return;
   if (old.nodeType === Node.TEXT_NODE) {
     if (old.data !== next.data) old.data = next.data;
     return;

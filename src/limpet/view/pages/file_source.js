@@ -102,7 +102,7 @@ class RunInFile {
   /** The positions that match a query, in its order, and how many are still to search. */
   async chosen(query) {
     const params = new URLSearchParams(query);
-    for (const name of ["run", "id", "trial", "columns"]) params.delete(name);
+    for (const name of ["run", "id", "trial", "columns", "raw"]) params.delete(name);
     const name = params.toString();
     if (this.latest.name !== name) {
       this.latest = { name, search: TextSearch.of(params, this.table, this.rows), positions: null };

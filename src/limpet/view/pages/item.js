@@ -1,12 +1,16 @@
 // One item: input, output, scores with their reasons, and the trace.
 
-import { changed, go, to } from "./address.js";
-import { diffText } from "./diff.js";
-import { el, fill, isTyping, longText, textOf, update } from "./dom.js";
+import { changed, go, replace, to } from "./address.js";
+import { areShort, diffText } from "./diff.js";
+import { el, fill, isTyping, longText, textOf, unfolding, update } from "./dom.js";
 import { bytes, count, money, moment, plural, scoreWords, seconds } from "./format.js";
+import { picture, unseen } from "./images.js";
 import { lastOpened } from "./items.js";
 import { fieldKey, labelForm } from "./labels.js";
+import { rawSwitch, readable, readableInline } from "./reading.js";
 import { countEvents, traceTree } from "./trace.js";
+
+const MOST_COMPARED = 600_000; // an image in a data: URL may be longer
 
 export function showItem(root, source, query) {
   const run = query.get("run") || "";
@@ -17,7 +21,7 @@ export function showItem(root, source, query) {
   const target = el("article", { class: "item", tabindex: "-1", "aria-label": id });
   fill(root, target);
   if (query.has("draw")) target.focus({ preventScroll: true });  // one after another
-  const view = { showsDiff: false, showsRaw: false, whole: false };
+  const view = { showsDiff: null, showsRaw: false, whole: false };
   let drawn = [];
   let near = { before: null, after: null, at: null };
 
@@ -27,10 +31,22 @@ export function showItem(root, source, query) {
     // An unchanged answer is the same object.
     if (drawn[0] === item && drawn[1] === near) return;
     drawn = [item, near];
-    update(target, body(item, near, {
-      run, query, back, source, view, step,
+    draw();
+  }
+
+  function draw() {
+    update(target, body(drawn[0], near, {
+      run, query, back, source, view, step, raw: query.has("raw"), turnRaw,
       again: (changes = {}) => { Object.assign(view, changes); drawn = []; return refresh(); },
     }));
+  }
+
+  // In the address, without going there: what is unfolded, scrolled and typed stays.
+  function turnRaw() {
+    const raw = query.has("raw") ? null : "1";
+    for (const one of [query, back]) if (raw) one.set("raw", raw); else one.delete("raw");
+    replace("item", query);
+    if (drawn.length) draw();
   }
 
   function step(other) {
@@ -53,22 +69,22 @@ function body(item, near, page) {
   return [
     heading(item, near, page),
     item.shortened ? el("p", { class: "warn" }, `Long texts are shortened: ${bytes(item.shortened)} are not shown. `, source.isLive ? el("button", { onclick: () => again({ whole: true }) }, "Show more") : null) : null,
-    item.texts_left_out ? el("p", { class: "warn" }, "The texts of this item are not in this file, for lack of space.") : el("div", { class: "sides" },
-      side("input", longText(textOf(item.input))),
-      item.expected === null || item.expected === undefined ? null : side("expected", longText(textOf(item.expected))),
+    item.texts_left_out ? el("p", { class: "warn" }, "The texts of this item are not in this file, for lack of space.") : el("div", { class: item.expected === null || item.expected === undefined ? "said" : "said with-expected" },
+      side("input", readable(item.input, page), images(item, page)),
+      item.expected === null || item.expected === undefined ? null : side("expected", readable(item.expected, page)),
       output(item, page)),
-    item.labelling?.drawn ? [labelForm(item, near, page), scores(item)] : [scores(item), labelForm(item, near, page)],
+    item.labelling?.drawn ? [labelForm(item, near, page), scores(item, page)] : [scores(item, page), labelForm(item, near, page)],
     attempts(item),
-    item.trace?.length ? el("section", { "data-name": "trace" }, el("h2", {}, `trace, ${plural(countEvents(item.trace), "event")}`), traceTree(item.trace)) : null,
-    item.metadata ? folded("metadata", "metadata", longText(textOf(item.metadata))) : null,
-    fields(item),
+    item.trace?.length ? el("section", { "data-name": "trace" }, el("h2", {}, `trace, ${plural(countEvents(item.trace), "event")}`), traceTree(item.trace, page.raw)) : null,
+    item.metadata ? unfolding("metadata", "metadata", [item.metadata, page.raw], () => readable(item.metadata, page)) : null,
+    fields(item, page),
     el("details", { "data-name": "raw", ontoggle: (event) => event.target.open !== page.view.showsRaw && again({ showsRaw: event.target.open }) },
       el("summary", {}, "everything as JSON"), page.view.showsRaw ? rawJson(item) : null),
-    el("p", { class: "dim small" }, el("kbd", {}, "j"), " next ", el("kbd", {}, "k"), " previous ", el("kbd", {}, "Esc"), " ", el("a", { href: to("items", back) }, "back to the items")),
+    el("p", { class: "dim small" }, el("kbd", {}, "j"), " next ", el("kbd", {}, "k"), " previous ", el("kbd", {}, "r"), " raw text ", el("kbd", {}, "Esc"), " ", el("a", { href: to("items", back) }, "back to the items")),
   ];
 }
 
-function heading(item, near, { run, query, back, step }) {
+function heading(item, near, { run, query, back, step, raw, turnRaw }) {
   const trials = Array.from({ length: item.trials || 1 }, (_, at) => at);
   const facts = [item.words, item.in_flight.length ? `in flight: ${item.in_flight.join(", ")}` : null,
     item.seconds ? seconds(item.seconds) : null, item.attempts_made > 1 ? plural(item.attempts_made, "attempt") : null,
@@ -78,7 +94,7 @@ function heading(item, near, { run, query, back, step }) {
     el("h1", {}, el("a", { href: to("run", { run }) }, run), " / ", el("a", { href: to("items", back) }, "items"), " / ", item.id),
     trials.length > 1 ? el("nav", { class: "trials", "aria-label": "Trials" }, "trial ", trials.map((at) =>
       el("a", { href: to("item", changed(query, { trial: at || null })), "aria-current": at === item.trial ? "page" : null }, String(at)))) : null,
-    el("span", { class: "push" }),
+    el("span", { class: "push" }), rawSwitch(raw, turnRaw),
     el("button", { disabled: !near.before, onclick: () => step(near.before), "aria-label": "Previous item" }, "↑"),
     el("button", { disabled: !near.after, onclick: () => step(near.after), "aria-label": "Next item" }, "↓"),
     near.at === null ? null : el("span", { class: "dim nowrap" }, `${count(near.at + 1)} of ${count(near.matching)}`)),
@@ -87,38 +103,45 @@ function heading(item, near, { run, query, back, step }) {
 
 function side(title, ...content) { return el("section", { "data-name": title }, el("h2", {}, title), content); }
 
-function output(item, { view, again }) {
-  if (item.error) return side("error", el("pre", { class: "text bad" }, `${item.error.type || item.error.class || ""}: ${item.error.message || textOf(item.error)}`));
-  if (item.output === null || item.output === undefined) return side("output", el("p", { class: "dim" }, "none"));
-  const differs = typeof item.output === "string" && typeof item.expected === "string" && item.output !== item.expected;
-  const title = el("h2", {}, "output ", differs ? el("button", {
-    class: "quiet", "aria-pressed": String(view.showsDiff), onclick: () => again({ showsDiff: !view.showsDiff }),
-  }, "compare with expected") : null);
-  return el("section", { "data-name": "output" }, title, differs && view.showsDiff ? diffText(item.expected, item.output) : longText(textOf(item.output)));
+/** Return the images that fields of the dataset name. */
+function images(item, { run, source }) {
+  return (item.images || []).map((one) => (one.why ? unseen(one.file, one.why) : picture(source.image(run, item, one.file), one.file, one)));
 }
 
-function scores(item) {
+function output(item, page) {
+  if (item.error) return side("error", el("pre", { class: "text bad" }, `${item.error.type || item.error.class || ""}: ${item.error.message || textOf(item.error)}`));
+  if (item.output === null || item.output === undefined) return side("output", el("p", { class: "dim" }, "none"));
+  const differs = typeof item.output === "string" && typeof item.expected === "string" && item.output !== item.expected
+    && item.output.length + item.expected.length < MOST_COMPARED;
+  const isShown = differs && (page.view.showsDiff ?? areShort(item.expected, item.output));
+  const title = el("h2", {}, "output ", differs ? el("button", {
+    class: "quiet", "aria-pressed": String(isShown), onclick: () => page.again({ showsDiff: !isShown }),
+  }, "compare with expected") : null);
+  return el("section", { "data-name": "output" }, title, readable(item.output, page), isShown ? [el("h4", {}, "expected → output"), diffText(item.expected, item.output)] : null);
+}
+
+function scores(item, page) {
   if (!item.scores?.length) return null;
   return el("section", { "data-name": "scores" }, el("h2", {}, "scores"), el("div", { class: "cards" }, item.scores.map((score) =>
     el("div", { class: "card", "data-name": score.name },
       el("div", { class: "dim" }, score.name),
       score.error ? el("div", { class: "bad" }, score.error) : el("div", { class: "big" }, scoreWords({ value: score.value }), score.label ? el("span", { class: "tag" }, score.label) : null),
       score.votes ? el("div", { class: "dim small" }, `votes: ${score.votes}`) : null,
-      reason(score.explanation),
-      score.replies?.length ? folded(`replies ${score.name}`, plural(score.replies.length, "reply", "replies"), score.replies.map(reply)) : null,
-      score.metadata ? folded(`metadata ${score.name}`, "metadata", longText(textOf(score.metadata))) : null,
+      reason(score.explanation, page),
+      score.replies?.length ? unfolding(`replies ${score.name}`, plural(score.replies.length, "reply", "replies"), [score.replies, page.raw], () => score.replies.map((one) => reply(one, page))) : null,
+      score.metadata ? unfolding(`metadata ${score.name}`, "metadata", [score.metadata, page.raw], () => readable(score.metadata, page)) : null,
       el("div", { class: "dim small" }, [score.seconds ? seconds(score.seconds) : null, score.tokens ? `${count(score.tokens)} tokens` : null, score.cost ? money(score.cost) : null].filter(Boolean).join(" · "))))));
 }
 
-function reason(value) {
+function reason(value, page) {
   const text = textOf(value);
-  return text && text !== "{}" ? el("p", { class: "reason", dir: "auto" }, text) : null;
+  return text && text !== "{}" ? el("div", { class: "reason", dir: "auto" }, readableInline(value, page)) : null;
 }
 
-function reply(one) {
-  if (one === null || typeof one !== "object") return longText(textOf(one));
+function reply(one, page) {
+  if (one === null || typeof one !== "object") return readable(one, page);
   const { model, reason: why, ...rest } = one;
-  return [el("h4", {}, model || "model"), longText([why, Object.keys(rest).length ? textOf(rest) : null].filter(Boolean).join("\n\n"))];
+  return [el("h4", {}, model || "model"), why ? readable(why, page) : null, Object.keys(rest).length ? readable(rest, page) : null];
 }
 
 function attempts(item) {
@@ -130,12 +153,12 @@ function attempts(item) {
     item.error?.traceback ? folded("traceback", "traceback", longText(item.error.traceback)) : null];
 }
 
-function fields(item) {
+function fields(item, page) {
   const own = new Set(Object.values(item.roles || {}));
   if (typeof item.row === "string") return folded("row", "row", longText(item.row));
   const rest = Object.entries(item.row || {}).filter(([name]) => !own.has(name));
   return rest.length ? el("section", { "data-name": "fields" }, el("h2", {}, "other fields"), el("dl", { class: "facts" }, rest.map(([name, value]) =>
-    [el("dt", {}, name), el("dd", {}, typeof value === "object" && value !== null ? longText(textOf(value)) : String(value))]))) : null;
+    [el("dt", {}, name), el("dd", {}, readableInline(value, page))]))) : null;
 }
 
 function folded(name, title, ...content) {

@@ -2,10 +2,11 @@
 
 import { changed, go, to } from "./address.js";
 import { DIRECTIONS, lastChange, runsOf } from "./changes.js";
-import { el, fill, isTyping, table, update } from "./dom.js";
+import { diffSides } from "./diff.js";
+import { el, fill, isTyping, table, textOf, update } from "./dom.js";
 import { count, money, plural, scoreWords, seconds } from "./format.js";
+import { readable } from "./reading.js";
 import { countEvents, traceTree } from "./trace.js";
-import { shownDifference, shownValue } from "./values.js";
 
 export function showPair(root, source, query) {
   const names = [query.get("base") || "", query.get("new") || ""];
@@ -17,13 +18,15 @@ export function showPair(root, source, query) {
   fill(root, target);
   let drawn = [];
   let near = { before: null, after: null, at: null };
+  let isMarked = true;
 
   async function refresh() {
     const [base, next, found] = await Promise.all([...names.map((name) => source.item(name, id, trial)), source.changeNear(back, id, trial)]);
     near = found;
     if (drawn[0] === base && drawn[1] === next && drawn[2] === near) return;
     drawn = [base, next, near];
-    update(target, body([base, next], near, { names, query, back, step }));
+    const turn = () => { isMarked = !isMarked; drawn = []; return refresh(); };
+    update(target, body([base, next], near, { names, query, back, step, isMarked, turn }));
   }
 
   function step(other) {
@@ -50,9 +53,10 @@ function body(items, near, page) {
     items.some(({ texts_left_out: isOut }) => isOut) ? el("p", { class: "warn" }, "Some texts of this answer are not in this file, for lack of space.") : null,
     items.some(({ shortened }) => shortened) ? el("p", { class: "warn" }, "Long texts are shortened: the page of the item shows more.") : null,
     el("div", { class: "sides" },
-      side("input", "input", shownValue(isThere(next.input) ? next.input : base.input)),
-      isThere(expected) ? side("expected", "expected", shownValue(expected)) : null),
-    both(outputs(items), ["base", "new"]),
+      side("input", "input", readable(isThere(next.input) ? next.input : base.input)),
+      isThere(expected) ? side("expected", "expected", readable(expected)) : null),
+    el("p", {}, el("button", { type: "button", class: "quiet", "aria-pressed": String(page.isMarked), "data-key": "d", onclick: page.turn }, "mark differences ", el("kbd", {}, "d"))),
+    both(outputs(items, page.isMarked), ["base", "new"]),
     scores(items),
     items.some(({ trace }) => trace?.length) ? both(items.map((item) => (item.trace?.length ? [el("p", { class: "dim" }, plural(countEvents(item.trace), "event")), traceTree(item.trace)] : el("p", { class: "dim" }, "none"))), ["base trace", "new trace"]) : null,
     el("p", { class: "dim small" }, el("kbd", {}, "j"), " next ", el("kbd", {}, "k"), " previous ", el("kbd", {}, "Esc"), " ", el("a", { href: to("compare", page.back) }, "back to the changes")),
@@ -81,11 +85,11 @@ function facts(items, { names, query }) {
       el("td", { class: "right" }, count(item.tokens)), el("td", { class: "right" }, count(item.attempts_made)))));
 }
 
-function outputs(items) {
-  if (items.every(({ error, output }) => !error && output !== null && output !== undefined)) return shownDifference(items[0].output, items[1].output);
+function outputs(items, isMarked) {
+  if (isMarked && items.every(({ error, output }) => !error && output !== null && output !== undefined)) return diffSides(...items.map(({ output }) => textOf(output)));
   return items.map(({ error, output }) => {
     if (error) return el("pre", { class: "text bad" }, `${error.type || error.class || ""}: ${error.message || ""}`);
-    return output === null || output === undefined ? el("p", { class: "dim" }, "none") : shownValue(output);
+    return output === null || output === undefined ? el("p", { class: "dim" }, "none") : readable(output);
   });
 }
 
@@ -110,6 +114,6 @@ function scoreOf(score) {
   return [
     score.error ? el("div", { class: "bad" }, score.error) : el("div", { class: "big" }, scoreWords(score.value === null ? score : { value: score.value }), score.value !== null && score.label ? el("span", { class: "tag" }, score.label) : null),
     score.votes ? el("div", { class: "dim small" }, `votes: ${score.votes}`) : null,
-    score.explanation ? shownValue(score.explanation) : null,
+    score.explanation ? readable(score.explanation) : null,
   ];
 }

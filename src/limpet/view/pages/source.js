@@ -71,6 +71,12 @@ export class ServerSource {
     return this.ask("item", { run, id, trial, ...(whole ? { whole: 1 } : {}), ...(score ? { score } : {}) });
   }
 
+  /** The address of an image that a field of an item names. */
+  image(run, { id, trial }, file) {
+    const query = { run: spelled(run), id: spelled(id), trial, file: spelled(file) };
+    return `api/image?${new URLSearchParams(query)}`;
+  }
+
   compare(query) { return this.ask("compare", runsIn(query)); }
 
   /** Some rows of the list of changes. */

@@ -161,7 +161,7 @@ def test_failures_changes_and_the_worst_have_room_first(tmp_path, monkeypatch):
 
 
 def test_of_a_run_whose_numbers_have_no_room_the_last_items_are_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(report_data, "_OF_NUMBERS", 0.001)
+    monkeypatch.setattr(report_data, "_OF_NUMBERS", 0.005)
     run = make(tmp_path / "run", "10f" * 100, dataset=rows(300), trials=1)
     plain = write_report(run, tmp_path / "one.html", max_mb=0.5)
     blocks = blocks_of(plain.path)

@@ -93,6 +93,7 @@ function updateChildren(node, wanted) {
       old = following;
     } else {
       node.insertBefore(next, old); // `old` comes later: what is typed there stays
+      if (node.open) next[BUILD]?.();
     }
   });
   while (old) old = without(old);

@@ -5,7 +5,7 @@ import { DIRECTIONS, lastChange, runsOf } from "./changes.js";
 import { diffSides } from "./diff.js";
 import { el, fill, isTyping, table, textOf, update } from "./dom.js";
 import { count, money, plural, scoreWords, seconds } from "./format.js";
-import { readable } from "./reading.js";
+import { rawSwitch, readable } from "./reading.js";
 import { countEvents, traceTree } from "./trace.js";
 
 export function showPair(root, source, query) {
@@ -26,7 +26,7 @@ export function showPair(root, source, query) {
     if (drawn[0] === base && drawn[1] === next && drawn[2] === near) return;
     drawn = [base, next, near];
     const turn = () => { isMarked = !isMarked; drawn = []; return refresh(); };
-    update(target, body([base, next], near, { names, query, back, step, isMarked, turn }));
+    update(target, body([base, next], near, { names, query, back, step, isMarked, turn, raw: query.has("raw") }));
   }
 
   function step(other) {
@@ -53,12 +53,13 @@ function body(items, near, page) {
     items.some(({ texts_left_out: isOut }) => isOut) ? el("p", { class: "warn" }, "Some texts of this answer are not in this file, for lack of space.") : null,
     items.some(({ shortened }) => shortened) ? el("p", { class: "warn" }, "Long texts are shortened: the page of the item shows more.") : null,
     el("div", { class: "sides" },
-      side("input", "input", readable(isThere(next.input) ? next.input : base.input)),
-      isThere(expected) ? side("expected", "expected", readable(expected)) : null),
-    el("p", {}, el("button", { type: "button", class: "quiet", "aria-pressed": String(page.isMarked), "data-key": "d", onclick: page.turn }, "mark differences ", el("kbd", {}, "d"))),
-    both(outputs(items, page.isMarked), ["base", "new"]),
-    scores(items),
-    items.some(({ trace }) => trace?.length) ? both(items.map((item) => (item.trace?.length ? [el("p", { class: "dim" }, plural(countEvents(item.trace), "event")), traceTree(item.trace)] : el("p", { class: "dim" }, "none"))), ["base trace", "new trace"]) : null,
+      side("input", "input", readable(isThere(next.input) ? next.input : base.input, page)),
+      isThere(expected) ? side("expected", "expected", readable(expected, page)) : null),
+    el("p", {}, el("button", { type: "button", class: "quiet", "aria-pressed": String(page.isMarked), "data-key": "d", onclick: page.turn }, "mark differences ", el("kbd", {}, "d")), " ",
+      rawSwitch(page.raw, () => go("pair", changed(page.query, { raw: page.raw ? null : "1" })))),
+    both(outputs(items, page), ["base", "new"]),
+    scores(items, page),
+    items.some(({ trace }) => trace?.length) ? both(items.map((item) => (item.trace?.length ? [el("p", { class: "dim" }, plural(countEvents(item.trace), "event")), traceTree(item.trace, page.raw)] : el("p", { class: "dim" }, "none"))), ["base trace", "new trace"]) : null,
     el("p", { class: "dim small" }, el("kbd", {}, "j"), " next ", el("kbd", {}, "k"), " previous ", el("kbd", {}, "Esc"), " ", el("a", { href: to("compare", page.back) }, "back to the changes")),
   ];
 }
@@ -85,11 +86,11 @@ function facts(items, { names, query }) {
       el("td", { class: "right" }, count(item.tokens)), el("td", { class: "right" }, count(item.attempts_made)))));
 }
 
-function outputs(items, isMarked) {
-  if (isMarked && items.every(({ error, output }) => !error && output !== null && output !== undefined)) return diffSides(...items.map(({ output }) => textOf(output)));
+function outputs(items, page) {
+  if (page.isMarked && items.every(({ error, output }) => !error && output !== null && output !== undefined)) return diffSides(...items.map(({ output }) => textOf(output)));
   return items.map(({ error, output }) => {
     if (error) return el("pre", { class: "text bad" }, `${error.type || error.class || ""}: ${error.message || ""}`);
-    return output === null || output === undefined ? el("p", { class: "dim" }, "none") : readable(output);
+    return output === null || output === undefined ? el("p", { class: "dim" }, "none") : readable(output, page);
   });
 }
 
@@ -100,20 +101,20 @@ function both(elements, titles) {
 
 function side(name, title, ...content) { return el("section", { "data-name": name }, el("h2", {}, title), content); }
 
-function scores(items) {
+function scores(items, page) {
   const names = [...new Set(items.flatMap((item) => (item.scores || []).map(({ name }) => name)))];
   return names.map((name) => el("section", { "data-name": `score ${name}` }, el("h2", {}, name),
     el("div", { class: "sides" }, items.map((item, at) => {
       const score = (item.scores || []).find((one) => one.name === name);
-      return el("div", { class: "card", "data-name": String(at) }, el("div", { class: "dim" }, at ? "new" : "base"), scoreOf(score));
+      return el("div", { class: "card", "data-name": String(at) }, el("div", { class: "dim" }, at ? "new" : "base"), scoreOf(score, page));
     }))));
 }
 
-function scoreOf(score) {
+function scoreOf(score, page) {
   if (!score) return el("div", { class: "big dim" }, "–");
   return [
     score.error ? el("div", { class: "bad" }, score.error) : el("div", { class: "big" }, scoreWords(score.value === null ? score : { value: score.value }), score.value !== null && score.label ? el("span", { class: "tag" }, score.label) : null),
     score.votes ? el("div", { class: "dim small" }, `votes: ${score.votes}`) : null,
-    score.explanation ? readable(score.explanation) : null,
+    score.explanation ? readable(score.explanation, page) : null,
   ];
 }

@@ -14,8 +14,9 @@ from limpet.view.html_report import write_report
 axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is missing")
 AXE = (Path(axe.__file__).parent / "axe.min.js").read_text("utf-8")
 IN_FILE = ("run?run=plain", "items?run=plain", "item?run=plain&id=q003", "item?run=plain&id=q007",
-           "compare?base=plain&new=better")  # fmt: skip
-VIEWS = ("runs", *IN_FILE, "run?run=drawn", "items?run=drawn&columns=id&columns=field:topic",
+           "compare?base=plain&new=better", "pair?base=plain&new=better&id=q004",
+           "item?run=plain&id=q003&raw=1")  # fmt: skip
+VIEWS = ("runs", *IN_FILE, "compare?base=plain&new=better&new=other", "run?run=drawn", "items?run=drawn&columns=id&columns=field:topic",
          "item?run=drawn&id=q001&trial=1")  # fmt: skip
 SIZES = {"wide": (1280, 800), "narrow": (375, 700)}
 FIND = """async () => {
@@ -35,6 +36,7 @@ def runs(server):
         return item.expected if int(item.id[1:]) % 4 else "worse than before"
 
     make(server.directory / "better", better)
+    make(server.directory / "other", better)
     drawn = make(server.directory / "drawn", lambda item: item.expected, 4, trials=2)
     drawn.sample(2, server.directory.parent / "drawn.csv", seed=1)
     return server.directory

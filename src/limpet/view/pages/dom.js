@@ -113,7 +113,7 @@ function isSame(old, next) {
     && nameOf(old) === nameOf(next) && old[SHOWN] === next[SHOWN];
 }
 
-// What a person changed on the page stays, and what `main.js` says of a table that scrolls.
+// What a person changed on the page stays, and whether keys reach a table.
 const THEIRS = new Set(["open", "tabindex"]);
 
 function updateNode(old, next) {
@@ -166,6 +166,18 @@ export function table(label, titles, rows, attributes = {}) {
     const [words, name = null] = [one].flat();
     return words ? el("th", { scope: "col", class: name }, words) : el("td", { class: name });
   };
-  return el("div", { class: "wide" }, el("table", { class: "plain", "aria-label": label, ...attributes },
+  return wide(el("table", { class: "plain", "aria-label": label, ...attributes },
     el("thead", {}, el("tr", {}, titles.map(head))), el("tbody", {}, rows)));
+}
+
+/** Return a frame in which a table scrolls; keys reach it only if the table is wider than it. */
+export function wide(inner) {
+  const frame = el("div", { class: "wide" }, inner);
+  const sized = new ResizeObserver(() => {
+    if (frame.scrollWidth > frame.clientWidth) frame.setAttribute("tabindex", "0");
+    else frame.removeAttribute("tabindex");
+  });
+  sized.observe(frame);
+  sized.observe(inner);
+  return frame;
 }

@@ -49,25 +49,15 @@ export function start(source, { first = "runs" } = {}) {
       fault.hidden = false;
     }
     if (of === shown) waiting.hidden = true;
-    scrollByKeys();
     if (of === shown && source.isLive) timer = setTimeout(() => refresh(of), EVERY_MS);
   };
 
-  window.addEventListener("resize", scrollByKeys);
   window.addEventListener("hashchange", show);
   document.addEventListener("keydown", (event) => {
     const choice = isTyping() || event.ctrlKey || event.metaKey || event.altKey ? null : document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
     choice?.click();
   });
   show();
-}
-
-/** Let keys reach tables that are wider than the page, and no others. */
-function scrollByKeys() {
-  for (const one of document.querySelectorAll(".wide")) {
-    if (one.scrollWidth > one.clientWidth) one.setAttribute("tabindex", "0");
-    else one.removeAttribute("tabindex");
-  }
 }
 
 function header(source) {

@@ -2,7 +2,7 @@
 // modules). Text stays text: HTML is not understood, images are not loaded, and what a reader would
 // not see otherwise, like the address behind a link, is written out.
 
-import { el } from "./dom.js";
+import { el, wide } from "./dom.js";
 
 const MOST_LETTERS = 50_000;
 const MOST_TOKENS = 20_000;
@@ -76,7 +76,7 @@ function container(token, children) {
   if (type === "link_open") return link(token, children);
   if (type === "heading_open") return el("div", { class: `heading ${tag}`, role: "heading", "aria-level": Math.min(6, Number(tag[1]) + 2) }, children);
   if (type === "paragraph_open" && token.hidden) return children; // of a list without blank lines
-  if (type === "table_open") return el("div", { class: "wide", tabindex: "0" }, el("table", { class: "plain" }, children));
+  if (type === "table_open") return wide(el("table", { class: "plain" }, children));
   const aligned = /right|center/.exec(token.attrGet("style") || "");
   return TAGS.has(tag) ? el(tag, { class: aligned?.[0], start: tag === "ol" ? token.attrGet("start") : null }, children) : children;
 }

@@ -194,8 +194,10 @@ export class VirtualTable {
     }
   }
 
+  /** Choose a row so many steps from the chosen one, wherever that is now. */
   move(step) {
-    this.moveTo(this.current < 0 && step > 0 && step !== Infinity ? 0 : this.current + step);
+    const go = () => this.moveTo(this.current < 0 && step > 0 && step !== Infinity ? 0 : this.current + step);
+    this.moving = Promise.resolve(this.moving).then(() => this.follow()).then(go, go);
   }
 
   /** Take over the scroll position and the chosen row of another table. */

@@ -16,7 +16,9 @@ AXE = (Path(axe.__file__).parent / "axe.min.js").read_text("utf-8")
 IN_FILE = ("run?run=plain", "items?run=plain", "item?run=plain&id=q003", "item?run=plain&id=q007",
            "compare?base=plain&new=better", "pair?base=plain&new=better&id=q004",
            "item?run=plain&id=q003&raw=1")  # fmt: skip
-VIEWS = ("runs", *IN_FILE, "compare?base=plain&new=better&new=other", "run?run=drawn", "items?run=drawn&columns=id&columns=field:topic",
+VIEWS = ("runs", *IN_FILE, "compare?base=plain&new=better&new=other",
+         "compare?base=plain&new=better&by=topic", "run?run=drawn",
+         "items?run=drawn&columns=id&columns=field:topic",
          "item?run=drawn&id=q001&trial=1")  # fmt: skip
 SIZES = {"wide": (1280, 800), "narrow": (375, 700)}
 FIND = """async () => {

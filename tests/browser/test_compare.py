@@ -21,6 +21,7 @@ import pytest
 
 import limpet
 from browser.page_runs import HOSTILE, closeness, first_rows, make, rows
+from limpet.report.comparison import VERDICTS
 from limpet.view.html_report import write_report
 
 pytest.importorskip("playwright.sync_api")
@@ -194,7 +195,7 @@ def test_several_runs_are_ticked_found_by_tag_and_any_is_the_base(page, server, 
     (server.directory / "tagged" / "tags" / "spring").touch()
     page.show("#/compare")
     page.locator("summary", has_text="More than two runs").click()
-    boxes = page.locator(".ticks")
+    boxes = page.locator(".ticked")
     for name in ("first", "second"):
         boxes.get_by_label(name, exact=True).check()
     page.get_by_label("Search names and tags").fill("spr")
@@ -207,7 +208,7 @@ def test_several_runs_are_ticked_found_by_tag_and_any_is_the_base(page, server, 
         score = run.scores["closeness"]
         row = table.get_by_role("row").nth(at)
         expect(row).to_contain_text(f"{score.delta:+.3f}".replace("-", "−"))
-        expect(row).to_contain_text(score.verdict)
+        expect(row).to_contain_text(VERDICTS[score.verdict])
     expect(table.get_by_role("row").nth(1)).to_contain_text("base")
     table.get_by_role("row", name=re.compile("tagged")).get_by_role("link", name="as base").click()
     expect(table.get_by_role("row").nth(1)).to_contain_text("tagged")
@@ -267,7 +268,7 @@ def test_a_thirteenth_run_is_said_to_be_too_many(page, server, two):
     page.show("#/compare")
     page.locator("summary", has_text="More than two runs").click()
     page.get_by_label("Search names and tags").fill("many-")
-    boxes = page.locator(".ticks").get_by_role("checkbox")
+    boxes = page.locator(".ticked").get_by_role("checkbox")
     expect(boxes).to_have_count(13)
     for at in range(12):
         boxes.nth(at).check()
@@ -426,3 +427,18 @@ def test_on_a_phone_both_answers_are_below_each_other_and_nothing_is_cut(page, t
         page.locator(f"section[data-name={one}]").bounding_box() for one in ("base", "new")
     )
     assert new["y"] >= base["y"] + base["height"]
+
+
+def test_a_field_divides_the_differences_as_the_terminal_does(page, server, two):
+    page.show("#/compare?base=first&new=second")
+    page.get_by_label("By field").select_option("topic")
+    table = page.get_by_role("table", name="closeness by topic")
+    found = limpet.compare(server.directory / "first", server.directory / "second", by="topic")
+    slices = found.new[0].scores["closeness"].slices
+    assert len(slices) == 2
+    for one in slices:
+        row = table.locator(f'tr[data-name="{one.value}"]')
+        expect(row).to_contain_text(str(one.difference.n))
+        expect(row).to_contain_text(f"{one.difference.delta:+.3f}".replace("-", "−"))
+    assert page.url.endswith("by=topic")
+    assert page.locator("section.changes tbody tr[data-name=row]").count()  # they are there, too

@@ -152,7 +152,7 @@ def test_a_chat_is_a_conversation_with_its_calls_of_tools(page, server):
     answers = {"a": limpet.Output(CHAT, trace=trace), "b": limpet.Output("x", trace=CHAT)}
     evaluated(server, "chats", answers, [{"id": one, "question": CHAT[:2]} for one in "ab"])
     said = output(page, "chats", "a")
-    expect(said.locator(".message > .who b")).to_have_text(
+    expect(said.locator(".turn > .who b")).to_have_text(
         ["system", "user", "assistant", "tool", "assistant"]
     )
     expect(said.locator(".call").nth(0)).to_contain_text("look_up")
@@ -163,7 +163,7 @@ def test_a_chat_is_a_conversation_with_its_calls_of_tools(page, server):
     assert said.locator("img").evaluate("(img) => img.decode().then(() => img.naturalWidth)") == 6
     expect(said.locator("strong")).to_have_text("black")
     page.locator(".trace .name").evaluate_all("(all) => all.forEach((one) => one.click())")
-    expect(page.locator(".event").nth(0).locator(".message > .who b")).to_have_text(
+    expect(page.locator(".event").nth(0).locator(".turn > .who b")).to_have_text(
         ["system", "user", "assistant"]
     )
     expect(page.locator(".event").nth(0)).to_contain_text("temperature 0")
@@ -203,10 +203,10 @@ def test_hostile_chats_and_json_do_nothing(page, server):
     expect(output(page, "hostile_chats", "roles").locator(".tree").first).to_contain_text(
         "<b>1</b>"
     )
-    expect(output(page, "hostile_chats", "parts").locator(".message")).to_have_count(len(HOSTILE))
+    expect(output(page, "hostile_chats", "parts").locator(".turn")).to_have_count(len(HOSTILE))
     assert page.locator(".readable :is(b:not(.who b), img, script)").count() == 0
     expect(output(page, "hostile_chats", "proto").locator(".key").first).to_have_text("__proto__")
-    expect(output(page, "hostile_chats", "deep").locator(".message").first).to_be_visible()
+    expect(output(page, "hostile_chats", "deep").locator(".turn").first).to_be_visible()
     expect(output(page, "hostile_chats", "brackets").locator("pre, .tree").first).to_be_visible()
     expect(output(page, "hostile_chats", "digits")).to_contain_text("12345678901234567890")
     assert page.evaluate("[window.hacked, ({}).polluted, ({}).x]") == [None] * 3
@@ -404,7 +404,7 @@ def test_a_report_reads_the_same_from_disk(browser, server, tmp_path):
     page.goto(f"{address}#/item?id=md")
     expect(page.locator(".prose table")).to_contain_text("shoes")
     page.goto(f"{address}#/item?id=chat")
-    expect(page.locator("section[data-name=output] .message")).to_have_count(5)
+    expect(page.locator("section[data-name=output] .turn")).to_have_count(5)
     assert page.locator("img").evaluate("(img) => img.decode().then(() => img.naturalWidth)") == 6
     page.goto(f"{address}#/item?id=json")
     expect(page.locator("section[data-name=output] .tree").first).to_contain_text("b 1")

@@ -18,6 +18,7 @@ from limpet.run.reading.find_run import VariantRun, is_matrix, variants_in
 from limpet.run.results.score_words import ScoreName
 from limpet.text import count
 from limpet.view.change_answers import ChangedAnswers
+from limpet.view.field_answers import fields_of
 from limpet.view.viewed_runs import ViewedRun, ViewedRuns
 
 MOST_RUNS = 12
@@ -32,16 +33,19 @@ class Compared:
         runs: All runs.
         base: The address of the base.
         new: The addresses of the others.
+        by: The field by whose values the scores are compared, too; None: none.
 
     Attributes:
-        data: The data of `limpet compare --json`, without examples of changes.
+        data: The data of `limpet compare --json`, without examples of changes, and the fields.
         changes: The answers that changed; None: more than two runs are compared.
 
     Raises:
         LimpetError: They cannot be compared, or there is no such run.
     """
 
-    def __init__(self, runs: ViewedRuns, base: str, new: Sequence[str]) -> None:
+    def __init__(
+        self, runs: ViewedRuns, base: str, new: Sequence[str], by: str | None = None
+    ) -> None:
         if len(new) >= MOST_RUNS:
             many = count(len(new) + 1, "run")
             raise LimpetError(f"{many} are too many: at most {MOST_RUNS} are compared at once")
@@ -49,12 +53,14 @@ class Compared:
         with ExitStack() as used:
             # One run may have been named twice, and a thread uses it once.
             opened = {
-                path: to_compare(used.enter_context(runs.use(address)))
+                path: used.enter_context(runs.use(address))
                 for path, address in {path: address for address, path in paths.items()}.items()
             }
-            several = [opened[paths[address]] for address in (base, *new)]
-            comparison, found = compare_pairs(several, CompareOptions(flips=0))
-        self.data = comparison_answer(comparison, base, new)
+            read = {path: to_compare(one) for path, one in opened.items()}
+            several = [read[paths[address]] for address in (base, *new)]
+            comparison, found = compare_pairs(several, CompareOptions(flips=0, by=by))
+            fields = fields_of(opened[paths[base]])
+        self.data = {**comparison_answer(comparison, base, new), "fields": fields}
         hidden = _Hidden(runs, [*paths.values()])
         for one, data in zip(found, self.data["new"], strict=True):
             items = hidden.of(one.names)
@@ -104,6 +110,8 @@ def _say_hidden(data: dict[str, Any], hidden: Mapping[ScoreName, set[str]]) -> N
     if not hidden:
         return
     data["left_out"].pop("scores", None)  # it names items by their scores
+    for score in data["scores"].values():  # a value may have a few answers only
+        score.pop("slices", None)
     for name in hidden:  # beside the totals of the changes, these would tell how the rest changed
         data["scores"][str(name)] |= {
             one: None for one in _COUNTS if one in data["scores"][str(name)]

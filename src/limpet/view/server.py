@@ -207,15 +207,16 @@ class PageServer:
         self, request: web.Request, answer: Callable[[Compared], dict[str, Any]]
     ) -> web.Response:
         base, new = request.query.get("base", ""), request.query.getall("new", [""])
+        by = request.query.get("by") or None
 
         def mark() -> list[object]:
-            return [base, new, *(mark_of(self.runs.path(address)) for address in (base, *new))]
+            return [base, new, by, *(mark_of(self.runs.path(address)) for address in (base, *new))]
 
         def work() -> dict[str, Any]:
             now = mark()
             if self._compared is None or self._compared[0] != now:
                 self._compared = None  # the memory of the one before
-                self._compared = (now, Compared(self.runs, base, new))
+                self._compared = (now, Compared(self.runs, base, new, by))
             return answer(self._compared[1])
 
         async with self._compare_lock:  # it is slow, and several pages may request the same

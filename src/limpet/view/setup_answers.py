@@ -7,6 +7,8 @@ from multidict import MultiMapping
 from limpet.report.why import in_short
 from limpet.run.planning.changes import heading
 from limpet.run.planning.why import StepWhy, why_on_disk
+from limpet.secrets.in_configs import masked
+from limpet.secrets.masking import Mask
 from limpet.view.shown_values import Shortener
 from limpet.view.viewed_runs import ViewedRun
 
@@ -21,7 +23,8 @@ def setup_answer(opened: ViewedRun, _: MultiMapping[str] | None = None) -> dict[
     summary = opened.run_table.summary()
     steps = (summary["workflow"], *summary["evaluators"].values())
     return {
-        "configuration": Shortener()(run_file.configuration),
+        # An earlier Limpet kept keys that nobody declared.
+        "configuration": Shortener()(Mask().trace(masked(run_file.configuration))[0]),
         "versions": {"limpet": run_file.limpet, **summary.get("versions", {})},
         "models": sorted({model for step in steps for model in step.get("models", {})}),
         "imported": run_file.imported[:_MOST_SESSIONS],

@@ -19,6 +19,9 @@ PART, WHOLE = 64 * 1024, 256 * 1024
 """How many characters of a value are sent, and how many on request: a browser takes minutes to
 wrap a megabyte without spaces."""
 _LINE, _HEAD = 200, 2_000
+_EXACT = 2**53
+_LONG_NUMBER = re.compile(rb"[:\[,]-?[0-9]{16}")
+"""A page would round such a whole number: the value is sent as text."""
 IMAGES = 12 * 1024 * 1024
 """How many characters of images in `data:` URLs are sent beside that: they are no text to wrap."""
 _IMAGE = re.compile(rb'"data:image/[\w.+-]{1,20};base64,[A-Za-z0-9+/=]*"')
@@ -43,11 +46,15 @@ class Shortener:
         """Return the value as JSON data, shortened to the limit."""
         if value is None or isinstance(value, (bool, float)):
             return value
+        if isinstance(value, int):
+            return value if abs(value) <= _EXACT else self._part(as_text(value))
         if isinstance(value, str) and not value.startswith("data:image/"):
             return self._part(value)
         try:
             text = orjson.dumps(value, default=one_line)
         except (TypeError, ValueError, RecursionError):  # too deep, or a number too large
+            return self._part(as_text(value))
+        if _LONG_NUMBER.search(text):
             return self._part(as_text(value))
         images = sum(len(one[0]) for one in _IMAGE.finditer(text)) if self._images else 0
         if len(text) <= self._limit + min(images, self._images):

@@ -40,7 +40,7 @@ from limpet.run.run_file import (
     StepIdentity,
     to_data,
 )
-from limpet.secrets.masking import Masking
+from limpet.secrets.masking import Mask, Masking
 
 # ---- Which prices fit no model, judging by the last session? ------------------------------------
 
@@ -289,7 +289,8 @@ class Planner:
             run_file.steps[step.name] = StepIdentity(self.identities.fingerprint(step.name), reads)
         run_file.scales = request.scales
         if request.configuration is not None:
-            run_file.configuration = self.clean(kept_form(dict(request.configuration)))
+            kept = self.clean(kept_form(dict(request.configuration)))
+            run_file.configuration = Mask().trace(kept)[0]  # keys that nobody declared
         run_file.names = request.names
         made_by = request.made_by  # the last session determines how the run is started
         run_file.made_by = None if made_by is None else self.clean(kept_form(dict(made_by)))

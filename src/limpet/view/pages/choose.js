@@ -66,7 +66,7 @@ export function chooser(root, base, others) {
         view.matrices.map((one) => el("button", { type: "button", onclick: () => tickAll(one) }, `all ${count(one.variants.length)} of ${one.name}`)),
         el("button", { type: "button", disabled: ticked.size < 2, onclick: () => open(first, [...ticked]) }, `Compare ${plural(ticked.size, "run")}`)),
       el("p", { class: "warn", role: "status" }, view.note),
-      el("ul", { class: "ticks" }, found.slice(0, MOST_LISTED).map((run) => el("li", { "data-name": run.path }, el("label", {}, box(run), run.name,
+      el("ul", { class: "ticked" }, found.slice(0, MOST_LISTED).map((run) => el("li", { "data-name": run.path }, el("label", {}, box(run), run.name,
         (run.tags || []).map((tag) => el("span", { class: "tag" }, tag)))))),
       found.length > MOST_LISTED ? el("p", { class: "dim" }, `${count(found.length - MOST_LISTED)} more: search for them`) : null,
     ];

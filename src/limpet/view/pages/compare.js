@@ -1,11 +1,11 @@
 // Two runs, item by item: which scores changed, by how much, and every answer that changed. More
 // runs: a row each.
 
-import { to } from "./address.js";
+import { changed, go, to } from "./address.js";
 import { changesList } from "./changes.js";
 import { chooser } from "./choose.js";
 import { el, fill, table, update } from "./dom.js";
-import { count, fixed, money, number, plural, pWords, range, seconds, signed } from "./format.js";
+import { count, fixed, money, number, plural, pWords, range, seconds, signed, VERDICTS } from "./format.js";
 import { differenceAxis, differenceBar, scaleOf } from "./intervals.js";
 import { severalRuns } from "./several.js";
 
@@ -32,7 +32,7 @@ export function showCompare(root, source, query) {
     if (found !== drawn) {
       drawn = found;
       if (!source.isLive) update(choice, el("p", {}, el("a", { href: to("run", { run: base }) }, base), " → ", el("a", { href: to("run", { run: others[0] }) }, others[0])));
-      update(shown, comparison(found));
+      update(shown, comparison(found, query));
       list.hidden = false;
     }
     await changes.refresh();
@@ -40,9 +40,25 @@ export function showCompare(root, source, query) {
   return { title: "Compare", refresh, close: () => changes?.close() };
 }
 
-function comparison(found) {
+function comparison(found, query) {
   return found.new.map((one) => [
-    notes([...found.base.notes, ...one.notes]), scoreTable(one), labelTables(one), leftOut(one), usedMore(one)]);
+    notes([...found.base.notes, ...one.notes]), scoreTable(one), labelTables(one), leftOut(one), byField(found, one, query), usedMore(one)]);
+}
+
+/** Return the differences for each value of a field, as `limpet compare --by` has them. */
+function byField(found, one, query) {
+  if (!found.fields?.length) return null;
+  const chosen = query.get("by") || "";
+  const scores = Object.entries(one.scores).filter(([, score]) => score.slices);
+  return el("section", { "data-name": "by field" }, el("h2", {}, el("label", {}, "By field ", el("select", {
+    onchange: (event) => go("compare", changed(query, { by: event.target.value || null })),
+  }, el("option", { value: "" }, "choose a field"), found.fields.map((field) => el("option", { selected: field === chosen }, field))))),
+  chosen && !scores.length ? el("p", { class: "dim" }, "Nothing to compare by this field, or answers wait for labels.") : null,
+  scores.map(([name, score]) => table(`${name} by ${chosen}`, [chosen, ["items", "right"], ["base", "right"], ["new", "right"], [`difference in ${name}`, "right"], ["p (of all values)", "right"]],
+    score.slices.map((slice) => el("tr", { "data-name": String(slice.value) }, el("th", { scope: "row" }, String(slice.value ?? "no value")), el("td", { class: "right" }, count(slice.n)),
+      el("td", { class: "right" }, fixed(slice.base_mean, 3)), el("td", { class: "right" }, fixed(slice.new_mean, 3)),
+      el("td", { class: "right nowrap" }, isNumber(slice.delta) ? el("b", {}, signed(slice.delta)) : "–", isNumber(slice.low) ? el("span", { class: "dim" }, ` (${range(slice.low, slice.high)})`) : null),
+      el("td", { class: "right nowrap" }, isNumber(slice.p_bh) ? pWords(slice.p_bh) : "–"))))));
 }
 
 function notes(lines) {
@@ -83,16 +99,18 @@ function scoreRow(name, score, most) {
     el("td", { class: "bar" }, has ? differenceBar({ ...score, low, high }, most) : el("span", { class: "dim" }, "–")),
     el("td", { class: "right good" }, count(score.better)), el("td", { class: "right dim" }, count(score.same)), el("td", { class: "right bad" }, count(score.worse)),
     el("td", { class: "right nowrap" }, has ? pWords(score.p_holm) : "–"),
-    el("td", { class: "dim message" }, verdictWords(score)));
+    el("td", { class: "message" }, el("b", { class: VERDICTS[score.verdict]?.[1] }, has ? VERDICTS[score.verdict]?.[0] ?? score.verdict : "–"), el("span", { class: "dim" }, verdictWords(score))));
 }
 
 function verdictWords(score) {
   const has = isNumber(endsOf(score).low);
   const seen = score.verdict === "no difference seen" && has && isNumber(score.smallest_seen);
-  return [has ? score.verdict : score.why_not_known || "no interval: no item changed, and without a range that says nothing about others",
+  const words = [has ? null : score.why_not_known || "no interval: no item changed, and without a range that says nothing about others",
     score.missing ? `${count(score.missing)} missing${score.bounds ? " counted as worst and as best" : ""}` : null,
     seen ? `with ${plural(score.n, "item")}, only differences of ${number(Number(score.smallest_seen.toPrecision(2)))} or more are detectable` : null].filter(Boolean).join(" · ");
+  return words && ` · ${words}`;
 }
+
 
 const isNumber = (value) => value !== null && value !== undefined;
 

@@ -37,6 +37,12 @@ export function wordDiff(before, after) {
   return parts;
 }
 
+/** Return whether two texts have enough in common that marks help. */
+export function areAlike(before, after) {
+  const same = wordDiff(before, after).filter(([kind]) => kind === "same").reduce((sum, [, text]) => sum + text.length, 0);
+  return areShort(before, after) || 8 * same >= before.length + after.length;
+}
+
 /** Return the words of a text, each with the space behind it. */
 function words(text) { return text.match(/\s+|[^\s]+\s*/gu) || []; }
 

@@ -136,12 +136,12 @@ function updateNode(old, next) {
 }
 
 // Characters that turn the direction of text, hide in it, or drive terminals.
-const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu;
 
 /** Return text with each invisible character shown as its code. */
 export function visible(text) {
   return text.replace(HIDDEN, (character) =>
-    `\u2423${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}`);
+    `\u2423${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`);
 }
 
 /** Return whether a field has the focus: otherwise keys are commands. */

@@ -97,3 +97,6 @@ export function bytes(value) {
 export function plural(many, one, more = `${one}s`) {
   return `${count(many)} ${many === 1 ? one : more}`;
 }
+
+/** The words of `limpet compare`, each with its colour. */
+export const VERDICTS = { better: ["better", "good"], worse: ["worse", "bad"], "no difference seen": ["unclear", ""], "not known": ["–", "dim"] };

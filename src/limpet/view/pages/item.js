@@ -104,7 +104,8 @@ function heading(item, near, { run, query, back, step, raw, turnRaw }) {
 function side(title, ...content) { return el("section", { "data-name": title }, el("h2", {}, title), content); }
 
 /** Return the images that fields of the dataset name. */
-function images(item, { run, source }) {
+/** Return the images that fields of an item name. */
+export function images(item, { run, source }) {
   return (item.images || []).map((one) => (one.why ? unseen(one.file, one.why) : picture(source.image(run, item, one.file), one.file, one)));
 }
 

@@ -2,9 +2,10 @@
 
 import { changed, go, to } from "./address.js";
 import { DIRECTIONS, lastChange, runsOf } from "./changes.js";
-import { diffSides } from "./diff.js";
+import { areAlike, diffSides } from "./diff.js";
 import { el, fill, isTyping, table, textOf, update } from "./dom.js";
 import { count, money, plural, scoreWords, seconds } from "./format.js";
+import { images } from "./item.js";
 import { rawSwitch, readable } from "./reading.js";
 import { countEvents, traceTree } from "./trace.js";
 
@@ -18,15 +19,16 @@ export function showPair(root, source, query) {
   fill(root, target);
   let drawn = [];
   let near = { before: null, after: null, at: null };
-  let isMarked = true;
+  let isMarked = null; // until somebody chooses: where the answers have something in common
 
   async function refresh() {
     const [base, next, found] = await Promise.all([...names.map((name) => source.item(name, id, trial)), source.changeNear(back, id, trial)]);
     near = found;
     if (drawn[0] === base && drawn[1] === next && drawn[2] === near) return;
     drawn = [base, next, near];
-    const turn = () => { isMarked = !isMarked; drawn = []; return refresh(); };
-    update(target, body([base, next], near, { names, query, back, step, isMarked, turn, raw: query.has("raw") }));
+    const marks = isMarked ?? areAlike(textOf(base.output), textOf(next.output));
+    const turn = () => { isMarked = !marks; drawn = []; return refresh(); };
+    update(target, body([base, next], near, { names, query, back, source, step, isMarked: marks, turn, raw: query.has("raw") }));
   }
 
   function step(other) {
@@ -53,7 +55,7 @@ function body(items, near, page) {
     items.some(({ texts_left_out: isOut }) => isOut) ? el("p", { class: "warn" }, "Some texts of this answer are not in this file, for lack of space.") : null,
     items.some(({ shortened }) => shortened) ? el("p", { class: "warn" }, "Long texts are shortened: the page of the item shows more.") : null,
     el("div", { class: "sides" },
-      side("input", "input", readable(isThere(next.input) ? next.input : base.input, page)),
+      side("input", "input", readable(isThere(next.input) ? next.input : base.input, page), images(next, { run: page.names[1], source: page.source })),
       isThere(expected) ? side("expected", "expected", readable(expected, page)) : null),
     el("p", {}, el("button", { type: "button", class: "quiet", "aria-pressed": String(page.isMarked), "data-key": "d", onclick: page.turn }, "mark differences ", el("kbd", {}, "d")), " ",
       rawSwitch(page.raw, () => go("pair", changed(page.query, { raw: page.raw ? null : "1" })))),

@@ -116,10 +116,10 @@ function conversation(messages, rest) {
 }
 
 function message(one) {
-  if (!("role" in one)) return el("li", { class: "message of-tool" }, part(one));
+  if (!("role" in one)) return el("li", { class: "turn of-tool" }, part(one));
   const { role, name, content, tool_calls: calls, tool_call_id: call } = one;
   const rest = without(one, ["role", "name", "content", "tool_calls", "tool_call_id", "type", "status", "id", "function_call", "refusal"]);
-  return el("li", { class: `message ${/^[a-z]{1,12}$/.test(role) ? `of-${role}` : ""}` },
+  return el("li", { class: `turn ${/^[a-z]{1,12}$/.test(role) ? `of-${role}` : ""}` },
     el("div", { class: "who" }, el("b", {}, role), typeof name === "string" ? ` ${name}` : null, typeof call === "string" ? el("span", { class: "dim" }, ` answers ${call}`) : null),
     content === null || content === undefined || content === "" ? null : isParts(content) ? content.map(part) : shown(content),
     typeof one.refusal === "string" ? longText(one.refusal) : null,

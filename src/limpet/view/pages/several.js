@@ -4,7 +4,7 @@
 import { changed, go, spelled, to } from "./address.js";
 import { comparing } from "./choose.js";
 import { el, table } from "./dom.js";
-import { fixed, money, pWords, range, seconds, signed } from "./format.js";
+import { fixed, money, pWords, range, seconds, signed, VERDICTS } from "./format.js";
 
 const LEVELS = 8;
 
@@ -40,9 +40,9 @@ function scoreCell(run, name, isBase) {
   if (isBase || !score) return [own, isBase ? null : el("div", { class: "dim small" }, "not compared")];
   const { low, high } = score.bounds ?? score;
   const has = low !== null && low !== undefined;
-  const classes = { better: "good", worse: "bad" }[score.verdict] ?? "dim";
+  const [verdict, classes] = VERDICTS[score.verdict] ?? [score.verdict, "dim"];
   return [own, el("div", { class: "small nowrap" }, el("b", {}, signed(score.delta)), has ? el("span", { class: "dim" }, ` (${range(low, high)})`) : null),
-    el("div", { class: `small ${classes}` }, has ? `${score.verdict}, p ${pWords(score.p_holm)}` : score.why_not_known || score.verdict)];
+    el("div", { class: `small ${classes}` }, has ? `${verdict}, p ${pWords(score.p_holm)}` : score.why_not_known || verdict)];
 }
 
 // ---- a matrix as a grid ---------------------------------------------------------------------------
@@ -79,5 +79,5 @@ function gridCell(variant, run, { all, heat, low, high, left }) {
   const words = fixed(mean, 3);
   return el("div", { class: level === null ? "cell" : `cell heat-${level}`, "data-name": run.path }, label,
     run === all[0] ? [el("b", {}, words), " base"] : el("a", { href: comparing(all[0].path, [run.path]), "aria-label": `${run.line?.name ?? run.path}: ${words}, compare with the base` }, words),
-    run === all[0] ? null : el("div", { class: "small" }, signed(run.scores[heat]?.delta), ` ${run.scores[heat]?.verdict ?? ""}`));
+    run === all[0] ? null : el("div", { class: "small" }, signed(run.scores[heat]?.delta), ` ${VERDICTS[run.scores[heat]?.verdict]?.[0] ?? ""}`));
 }

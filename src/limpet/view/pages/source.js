@@ -9,7 +9,7 @@ const CHANGES = ["score", "direction", "text", "sort"];
 
 /** The runs that a query compares, and some of its other values. */
 function runsIn(query, more = []) {
-  return [...query].filter(([name, value]) => value && ["base", "new", ...more].includes(name));
+  return [...query].filter(([name, value]) => value && ["base", "new", "by", ...more].includes(name));
 }
 
 /** The server. It does not send an unchanged answer again. */

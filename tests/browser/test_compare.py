@@ -429,11 +429,13 @@ def test_on_a_phone_both_answers_are_below_each_other_and_nothing_is_cut(page, t
     assert new["y"] >= base["y"] + base["height"]
 
 
-def test_a_field_divides_the_differences_as_the_terminal_does(page, server, two):
-    page.show("#/compare?base=first&new=second")
+def test_a_field_divides_the_differences_as_the_terminal_does(page, server):
+    for seed, name in enumerate(("by-one", "by-two")):
+        make(server.directory / name, told(seed), many=20)
+    page.show("#/compare?base=by-one&new=by-two")
     page.get_by_label("By field").select_option("topic")
     table = page.get_by_role("table", name="closeness by topic")
-    found = limpet.compare(server.directory / "first", server.directory / "second", by="topic")
+    found = limpet.compare(server.directory / "by-one", server.directory / "by-two", by="topic")
     slices = found.new[0].scores["closeness"].slices
     assert len(slices) == 2
     for one in slices:

@@ -9,6 +9,6 @@ from limpet.view.shown_values import Shortener, as_text
 def test_a_number_that_a_page_would_round_is_sent_as_text(number):
     assert Shortener()(number) == str(number)
     assert Shortener()({"n": [number]}) == as_text({"n": [number]})
-    assert Shortener()({"n": 0.1234567890123456, "m": 2**53 - 1}) == {
-        "n": 0.1234567890123456, "m": 2**53 - 1,
+    assert Shortener()({"n": 0.1234567890123456, "m": 2**49}) == {
+        "n": 0.1234567890123456, "m": 2**49,
     }  # fmt: skip

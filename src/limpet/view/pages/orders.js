@@ -37,7 +37,7 @@ export function orderButtons(about, give) {
   };
   const paced = about.steps.filter((step) => step.pace).map((step) => step.name);
   return [
-    el("form", { class: "row", "data-name": "orders", onsubmit: pace },
+    el("form", { class: "filters", "data-name": "orders", onsubmit: pace },
       about.paused
         ? el("button", { type: "button", "data-name": "resume", onclick: () => give("resume") }, "Resume")
         : el("button", { type: "button", "data-name": "pause", onclick: () => give("pause") }, "Pause"),

@@ -26,13 +26,19 @@ def tone(item):
     return limpet.Score(None, ["kind", "rude", "a:b"][int(item.id[1:]) % 3])
 
 
+def parts(item):
+    return {"to:ne": ["kind", "rude"][int(item.id[1:]) % 2]}
+
+
 def right(item):
     return item.row["topic"] == "a"
 
 
 @pytest.fixture(scope="module")
 def shaped(server):
-    make(server.directory / "shaped", evaluators={"quality": quality, "tone": tone, "right": right})
+    make(server.directory / "shaped", evaluators={
+        "quality": quality, "tone": tone, "parts": parts, "right": right,
+    })  # fmt: skip
     return server.directory / "shaped"
 
 

@@ -214,7 +214,8 @@ def near_answer(opened: ViewedRun, query: Query) -> dict[str, Any]:
 
 def _chosen(opened: ViewedRun, query: Query) -> tuple[Positions, int]:
     """Return the positions that match a query, in its order, and how many are still to search."""
-    wanted, run_table = _table_query(query), opened.run_table
+    run_table = opened.run_table
+    wanted = _table_query(query, [str(name) for name in run_table.table.labels])
     held, left = wanted.holds(run_table.table), 0
     of_labels = ("draw" in query, query.get("labelled"), query.get("score"))
     search = _search(opened, query)
@@ -268,19 +269,22 @@ def _search(opened: ViewedRun, query: Query) -> Search | None:
     return search
 
 
-def _table_query(query: Query) -> TableQuery:
+def _table_query(query: Query, labels: Sequence[str] = ()) -> TableQuery:
     return TableQuery(
         "failed" in query and (query["failed"] in ("", _ANY) or query["failed"]),
         dict(_limit(text, "below") for text in query.getall("below", [])),
         dict(_limit(text, "above") for text in query.getall("above", [])),
-        dict(_pair(text, "label") for text in query.getall("label", [])),
+        dict(_pair(text, "label", labels) for text in query.getall("label", [])),
         query.get("sort") or POSITION,
         dict(_limit(text, "least") for text in query.getall("least", [])),
         dict(_limit(text, "most") for text in query.getall("most", [])),
     )
 
 
-def _pair(text: str, option: str) -> tuple[str, str]:
+def _pair(text: str, option: str, labels: Sequence[str] = ()) -> tuple[str, str]:
+    for known in labels:  # a name may have a colon
+        if text.startswith(f"{known}:"):
+            return known, text[len(known) + 1 :]
     name, colon, value = text.partition(":") if option == "label" else text.rpartition(":")
     if not colon:
         raise LimpetError(f"{option}={quoted(text)}: must be NAME:VALUE")

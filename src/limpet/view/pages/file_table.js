@@ -44,7 +44,7 @@ export class FileTable {
     for (const [option, test] of Object.entries(LIMITS)) {
       for (const [name, limit] of limits(query, option)) { const values = this.limited(name); keep((position) => test(values[position], limit)); }
     }
-    for (const [name, label] of pairs(query, "label")) {
+    for (const [name, label] of pairs(query, "label", [...this.labels.keys()])) {
       const { names, numbers: of } = this.labelsOf(name);
       const wanted = names.includes(label) ? names.indexOf(label) : names.length;
       keep((position) => of[position] === wanted);
@@ -150,8 +150,10 @@ function own(object, name, value) {
   Object.defineProperty(object, name, { value, enumerable: true });
 }
 
-export function pairs(query, option) {
+export function pairs(query, option, known = []) {
   return query.getAll(option).map((text) => {
+    const named = known.find((name) => text.startsWith(`${name}:`)); // a name may have a colon
+    if (named) return [named, text.slice(named.length + 1)];
     const at = option === "label" || option === "where" ? text.indexOf(":") : text.lastIndexOf(":");
     if (at < 0) throw new SourceError(`${option}=${text}: must be NAME:VALUE`);
     return [text.slice(0, at), text.slice(at + 1)];

@@ -1,6 +1,7 @@
 """The runs for the tests of pages."""
 
 import asyncio
+import re
 
 import limpet
 
@@ -59,3 +60,9 @@ def make(run, workflow=answer, many=40, evaluators=None, dataset=None, **options
 def first_rows(page, many=3):
     page.locator("tbody tr[data-name=row] th").first.wait_for()
     return page.locator("tbody tr[data-name=row] th").all_inner_texts()[:many]
+
+
+def blocks_of(report):
+    """Return the blocks of data in a report, by name."""
+    pattern = r'<script type="text/plain" id="([^"]+)">([^<]*)</script>'
+    return dict(re.findall(pattern, report.read_text()))

@@ -20,7 +20,7 @@ import re
 import pytest
 
 import limpet
-from browser.page_runs import HOSTILE, closeness, first_rows, make, rows
+from browser.page_runs import HOSTILE, blocks_of, closeness, first_rows, make, rows
 from limpet.report.comparison import VERDICTS
 from limpet.view.html_report import write_report
 
@@ -299,8 +299,7 @@ def test_a_report_lists_the_changes_as_the_server_does(browser, server, tmp_path
     later = [*shared[:3], {**shared[3], "answer": "answer 33"}, *rows(34)[30:], *shared[5:][::-1]]
     make(new, told(1), dataset=later, evaluators=EVALUATORS, trials=trials)
     made = write_report(new, tmp_path / "both.html", base)
-    pattern = r'<script type="text/plain" id="([^"]+)">([^<]*)</script>'
-    blocks = dict(re.findall(pattern, made.path.read_text()))
+    blocks = blocks_of(made.path)
     context = browser.new_context()
     page = context.new_page()
     page.goto(server.address)

@@ -26,7 +26,7 @@ import pytest
 
 import limpet
 from browser.conftest import leave, new_page, use
-from browser.page_runs import HOSTILE, closeness, first_rows, make, rows
+from browser.page_runs import HOSTILE, blocks_of, closeness, first_rows, make, rows
 from limpet.run.results.score_words import headline
 from limpet.view.html_report import write_report
 
@@ -167,9 +167,7 @@ def test_it_answers_as_the_server_does(browser, server, tmp_path):
     run = server.directory / "same"
     make(run, answers, dataset=dataset, evaluators=evaluators, trials=2)
     write_report(run, tmp_path / "same.html")
-    page_text = (tmp_path / "same.html").read_text()
-    pattern = r'<script type="text/plain" id="([^"]+)">([^<]*)</script>'
-    blocks = dict(re.findall(pattern, page_text))
+    blocks = blocks_of(tmp_path / "same.html")
     context = browser.new_context()
     page = context.new_page()
     page.goto(server.address)

@@ -13,7 +13,7 @@ export function areShort(before, after) {
 }
 
 /** Return the words of two texts as `[kind, text]`: "same", "removed" or "added". */
-export function wordDiff(before, after) {
+function wordDiff(before, after) {
   const a = words(before);
   const b = words(after);
   if (a.length > MOST_WORDS || b.length > MOST_WORDS) {

@@ -1,6 +1,6 @@
 // Writes numbers, times and amounts in a few characters.
 
-export const NONE = "–";
+const NONE = "–";
 
 /** A score or a mean: up to four significant digits. */
 export function number(value) {
@@ -29,7 +29,7 @@ export function range(low, high) {
 }
 
 /** How many decimals the ends of an interval get; a value between them gets one more. */
-export function decimals(low, high) {
+function decimals(low, high) {
   const width = high - low;
   if (width >= 2) return width >= 20 ? 0 : 1;
   return width >= 0.02 ? 2 : Math.min(6, 2 + Math.ceil(Math.log10(0.02 / Math.max(width, 1e-9))));
@@ -38,10 +38,6 @@ export function decimals(low, high) {
 export function fixed(value, many) {
   if (value === null || value === undefined) return NONE;
   return (Math.abs(value) >= 1e6 ? value.toPrecision(4) : value.toFixed(many)).replace("-", "−");
-}
-
-export function percent(value) {
-  return value === null || value === undefined ? NONE : `${(100 * value).toFixed(1)}%`;
 }
 
 export function signed(value, many = 3) {

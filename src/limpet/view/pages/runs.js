@@ -100,7 +100,7 @@ function scoreIn(score) {
 }
 
 /** Return labels with their counts, the most frequent first. */
-export function labelWords(labels, most = Infinity) {
+function labelWords(labels, most = Infinity) {
   const ranked = Object.entries(labels || {}).sort((a, b) => b[1] - a[1]).slice(0, 4);
   return ranked.map(([label, many]) => `${count(many)} ${label.length > most ? `${label.slice(0, most)}…` : label}`).join(", ") || "–";
 }

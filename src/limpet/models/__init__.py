@@ -9,9 +9,9 @@ from limpet.executors.threads import is_async
 from limpet.models.protocol import Message, Model, Reply
 
 if TYPE_CHECKING:
-    from limpet.models.openai_model import openai_api
+    from limpet.models.server_model import openai_api, provider_api
 
-__all__ = ["Message", "Model", "Reply", "as_model", "openai_api"]
+__all__ = ["Message", "Model", "Reply", "as_model", "openai_api", "provider_api"]
 _MEMBERS = {
     "ask": "asks it",
     "endpoint": "the pacer of its calls",
@@ -22,9 +22,9 @@ _PAIR = 2
 
 def __getattr__(name: str) -> object:
     # It imports an HTTP client, which plain functions do not need.
-    if name != "openai_api":
+    if name not in ("openai_api", "provider_api"):
         raise AttributeError(f"module 'limpet.models' has no attribute {name!r}")
-    value = import_module("limpet.models.openai_model").openai_api
+    value = getattr(import_module("limpet.models.server_model"), name)
     globals()[name] = value
     return value
 

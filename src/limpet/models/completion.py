@@ -18,7 +18,6 @@ from limpet.usage import add_receipt, plain_usage, usage_of_body
 
 Show = Callable[[object], str]
 _ERROR_STATUSES = range(400, 600)
-_MORE_TOKENS = "allow more tokens, with params={'max_tokens': …}"
 
 
 class MisfitError(InvalidReplyError):
@@ -38,12 +37,14 @@ class Reading:
         where: The model's name and address, for messages.
         show: Formats the server's text.
         model: The model's name in requests.
+        most: The parameter that limits the tokens of a reply.
     """
 
-    def __init__(self, where: str, show: Show, model: str) -> None:
+    def __init__(self, where: str, show: Show, model: str, most: str = "max_tokens") -> None:
         self._where = where
         self._show = show
         self._model = model
+        self._more_tokens = f"allow more tokens, with params={{'{most}': …}}"
 
     def reply(
         self,
@@ -80,7 +81,7 @@ class Reading:
             given = called[0] if called else text
             parsed = self.parsed(given or "", schema, usage, finish)
         elif text is None and not calls:
-            hint = _MORE_TOKENS if finish == "length" else None
+            hint = self._more_tokens if finish == "length" else None
             raise self.invalid(f"the reply has no text (finish_reason: {finish})", "", usage, hint)
         model = body.get("model")
         return Reply(
@@ -138,7 +139,7 @@ class Reading:
                 f"the reply is truncated (finish_reason: length): {self._show(text)}",
                 text,
                 usage,
-                hint=_MORE_TOKENS,
+                hint=self._more_tokens,
             )
         try:
             value = parse_reply(text)

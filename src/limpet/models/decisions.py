@@ -16,7 +16,7 @@ from limpet.models.chat import Response
 from limpet.models.failures import PathMissingError
 from limpet.models.protocol import Message, Reply
 from limpet.models.schema import Schema, check_schema
-from limpet.models.server import OpenAIServer
+from limpet.models.server import ModelServer
 from limpet.pacing.registry import endpoint
 from limpet.usage import reserving
 
@@ -44,7 +44,7 @@ class ClosedQuestion(NamedTuple):
 
 
 async def decide(
-    server: OpenAIServer,
+    server: ModelServer,
     pace: str,
     constant: Mapping[str, Any],
     messages: Sequence[Message],
@@ -179,7 +179,7 @@ def _for_system_one(
 # ---- the answers --------------------------------------------------------------------------------
 
 
-def _reply(server: OpenAIServer, response: Response, questions: Sequence[ClosedQuestion]) -> Reply:
+def _reply(server: ModelServer, response: Response, questions: Sequence[ClosedQuestion]) -> Reply:
     body, reading = response.body, server.reading
     usage = reading.usage(body)
     if (error := reading.error_in(body, response.headers)) is not None:

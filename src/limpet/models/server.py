@@ -1,4 +1,4 @@
-"""How does a request get to a server that speaks the OpenAI API, and its JSON back?"""
+"""How does a request get to a model's server, and its JSON back?"""
 
 import asyncio
 import functools
@@ -15,6 +15,7 @@ from limpet.errors import LimpetError, PermanentError, SetupError, TransientErro
 from limpet.models.chat import Response
 from limpet.models.completion import Reading
 from limpet.models.failures import ModelMissingError, PathMissingError, refusal, said_in
+from limpet.models.provider import Provider, owner_of
 from limpet.secrets.known import may_be_secret
 from limpet.text import did_you_mean
 from limpet.transport.address import Address, flaw_of_header
@@ -163,7 +164,7 @@ async def opened(settings: Hashable, make: Callable[[], Client]) -> SharedClient
     return shared
 
 
-# ---- How does a request get to a server that speaks the OpenAI API, and its JSON back? ----------
+# ---- How does a request get to a server, and its JSON back? -------------------------------------
 
 Read = Callable[[HttpReply], Awaitable[Response]]
 _AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
@@ -171,10 +172,11 @@ _MOST_LISTED = 10
 _MOST_SHOWN = 1000
 
 
-class OpenAIServer:
+class ModelServer:
     """A server, for one of its models.
 
     Args:
+        provider: Whose API it speaks.
         address: Its address.
         model: The model's name.
         key: The model's key.
@@ -182,18 +184,21 @@ class OpenAIServer:
         options: How to call it; with `headers`.
 
     Attributes:
+        provider: Whose API it speaks.
         where: The model's name and the address, for messages.
         reading: Reads its replies.
     """
 
     def __init__(
         self,
+        provider: Provider,
         address: Address,
         model: str,
         key: Key,
         api_version: str | None,
         options: CallOptions,
     ) -> None:
+        self.provider = provider
         self._address = address
         self._model = model
         self._key = key
@@ -204,7 +209,7 @@ class OpenAIServer:
         self._query = "&".join([*filter(None, [query]), *versions])
         path = "" if address.path == "/" else address.path.rstrip("/")
         self.where = f"{model} at {str(URL(address.origin)).rstrip('/')}{path}"
-        self.reading = Reading(self.where, self.show, model)
+        self.reading = Reading(self.where, self.show, model, provider.most)
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, list[SharedClient]]
         self._clients = WeakKeyDictionary()
         self._answered = False
@@ -261,9 +266,11 @@ class OpenAIServer:
     def _with_key(self, key: str | None) -> CallOptions:
         headers = dict(self._options.get("headers") or {})
         is_azure = self._api_version is not None or self._address.host.endswith(_AZURE_HOSTS)
-        header = "api-key" if is_azure else "Authorization"
-        if key is not None and header.lower() not in {name.lower() for name in headers}:
-            headers[header] = key if is_azure else f"Bearer {key}"
+        own = {} if key is None else self.provider.headers(key)
+        if key is not None and is_azure:
+            own = {"api-key": key}
+        given = {name.lower() for name in headers}
+        headers |= {name: value for name, value in own.items() if name.lower() not in given}
         return CallOptions(**{**self._options, "headers": headers})
 
     @property
@@ -314,8 +321,15 @@ class OpenAIServer:
         except ValueError:
             body = None
         said = said_in(body, raw.decode(errors="replace").strip(), client.show)
-        hint, answered = self._key.hint, self._answered
+        hint, answered = self._key_hint, self._answered
         raise refusal(self.where, reply.status, reply.headers, body, said, hint, answered=answered)
+
+    @property
+    def _key_hint(self) -> str:
+        owner = owner_of(self._key.value or "")
+        if owner is None or owner == self.provider.name or self.provider.prefixes == ():
+            return self._key.hint
+        return f"this looks like a key of {owner}; {self._key.hint}"
 
     async def json(self, reply: HttpReply) -> Response:
         """Read a response that is a JSON document."""
@@ -332,7 +346,7 @@ class OpenAIServer:
                 hint = "check the address; most servers' addresses end with /v1"
                 raise PermanentError(what, hint=hint) from None
             raise TransientError(f"{self.where}: the response is {error}: {shown}") from None
-        return Response(body, lower_cased(reply.headers))
+        return Response(self.provider.completion(body), lower_cased(reply.headers))
 
     # ---- which models exist ---------------------------------------------------------------------
 
@@ -355,13 +369,11 @@ class OpenAIServer:
     async def _list(self, client: Client) -> list[str]:
         async def read(reply: HttpReply) -> list[str]:
             body = parse_json(await reply.read_all()) if reply.status in SUCCESSES else None
-            data = body.get("data") if isinstance(body, dict) else None
-            entries = data if isinstance(data, list) else []
-            names = [entry.get("id") for entry in entries if isinstance(entry, dict)]
-            return [name for name in names if isinstance(name, str)]
+            return self.provider.names(body)
 
         try:
-            return await client.ask("GET", self.url("/models"), None, read, self.where)
+            url = self.url(self.provider.models_path)
+            return await client.ask("GET", url, None, read, self.where)
         except (LimpetError, ValueError):
             return []  # optional: the error is what matters
 

@@ -50,7 +50,7 @@ _OF_THE_PROCESS |= {"_socket.socket", "_contextvars.Context", "rich.console.Cons
 # The functions that such an object calls.
 _CALLED = ["_target", "_args", "_kwargs", "function", "args", "kwargs", "_initializer", "_initargs"]
 # Models, which describe themselves without their keys and connections.
-_DESCRIBED = {"limpet.models.openai_model.OpenAIModel", "limpet.models.client_model.ClientModel"}
+_DESCRIBED = {"limpet.models.server_model.ServerModel", "limpet.models.client_model.ClientModel"}
 _COUNTED_BY_TENACITY = {"_local", "statistics"}  # the number and times of calls
 # Type hints that `functools.update_wrapper` copies; the wrapped function has them too.
 _COPIED_HINTS = {"__annotations__", "__annotate__", "__type_params__"}

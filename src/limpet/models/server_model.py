@@ -1,19 +1,21 @@
-"""A model behind any server that speaks the OpenAI API."""
+"""A model behind a server: of any provider, or one that speaks the OpenAI API."""
 
 import asyncio
 import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from limpet.arguments import string, true_or_false
-from limpet.errors import wrong_argument
+from limpet.errors import SetupError, wrong_argument
 from limpet.fingerprints.keys import digest
 from limpet.models.chat import ChatModel, Response
 from limpet.models.decisions import decide
 from limpet.models.protocol import Message, Reply
+from limpet.models.provider import PROVIDERS, Provider
+from limpet.models.provider import provider as provider_of
 from limpet.models.schema import AUTO, FORMS, Schema
-from limpet.models.server import Key, OpenAIServer
+from limpet.models.server import Key, ModelServer
 from limpet.models.streams import read_stream
 from limpet.pacing.registry import endpoint, endpoint_for
 from limpet.secrets.known import secrets_under_names
@@ -39,7 +41,7 @@ class Vectors(list[list[float]]):
 
 
 async def embedded(
-    server: OpenAIServer, pace: str, constant: Mapping[str, Any], texts: Sequence[str]
+    server: ModelServer, pace: str, constant: Mapping[str, Any], texts: Sequence[str]
 ) -> Vectors:
     """Return the vector of each text, from one request.
 
@@ -94,29 +96,17 @@ def _vector(value: Any) -> list[float]:
     return value
 
 
-# ---- A model behind any server that speaks the OpenAI API. --------------------------------------
+# ---- A model behind a server. -------------------------------------------------------------------
 
-_CHAT = "/chat/completions"
 _DECISION = "decision"
 NOT_PARAMS = frozenset({"model", "messages", "stream"})
 """Fields of a call besides its parameters."""
 _REPLIES = (AUTO, *FORMS, _DECISION)
-_STREAMED = {"stream_options": {"include_usage": True}}
+_OURS = object()
+"""The key is in the provider's own variable."""
 
 
-def openai_api(
-    base_url: str,
-    *,
-    model: str,
-    key: str | None = "${OPENAI_API_KEY}",
-    reply: str = AUTO,
-    params: Mapping[str, Any] | None = None,
-    organization: str | None = None,
-    api_version: str | None = None,
-    stream: bool = False,
-    name: str | None = None,
-    **options: Unpack[CallOptions],
-) -> "OpenAIModel":
+def openai_api(base_url: str, *, model: str, api: str = "chat", **options: Any) -> "ServerModel":
     """Use a model behind a server that speaks the OpenAI API.
 
     Args:
@@ -124,8 +114,42 @@ def openai_api(
             or an Azure deployment's:
             `https://NAME.openai.azure.com/openai/deployments/DEPLOYMENT`.
         model: The model's name at the server.
+        api: "chat" for Chat Completions, which most servers speak, or "responses".
+        **options: As for `provider_api`.
+
+    Raises:
+        LimpetError: An argument is invalid.
+        TypeError: An option does not exist, or an argument has the wrong type.
+        ValueError: An option has a value that is not allowed.
+    """
+    if api not in _APIS:
+        raise wrong_argument("api", f"must be one of {', '.join(_APIS)}", api)
+    return provider_api(_APIS[api], base_url, model=model, **options)
+
+
+def provider_api(
+    provider: str,
+    base_url: str | None = None,
+    *,
+    model: str,
+    key: Any = _OURS,
+    reply: str = AUTO,
+    params: Mapping[str, Any] | None = None,
+    organization: str | None = None,
+    api_version: str | None = None,
+    stream: bool = False,
+    cache: bool = False,
+    name: str | None = None,
+    **options: Unpack[CallOptions],
+) -> "ServerModel":
+    """Use a model of a provider, by its own API.
+
+    Args:
+        provider: "anthropic", "gemini", "ollama", "bedrock", "openai" or "responses".
+        base_url: The server's address; None: the provider's.
+        model: The model's name at the server.
         key: The environment variable with its key: `${NAME}`, read when the model is opened; None:
-            no key is sent. A literal key is accepted too.
+            no key is sent. By default it is the provider's usual one. A literal key is accepted.
         reply: How a reply that fits a schema is requested: "schema" (the server's structured
             outputs), "tool" (a forced tool call), "text" (parsed strictly), "decision" (a decision
             endpoint: a probability for each option, and no text), or "auto": the first of schema,
@@ -134,23 +158,35 @@ def openai_api(
         organization: Sent as `OpenAI-Organization`.
         api_version: Azure's `api-version`.
         stream: Stream the replies, and keep the time until the first token.
+        cache: Let the provider cache the part of the prompt that is always the same, if it does
+            so on request.
         name: Its name in messages; None: the model's.
         **options: How to call it: `headers`, timeouts and `max_response_mb`, see `CallOptions`.
 
     Raises:
-        LimpetError: An argument is invalid.
+        LimpetError: An argument is invalid, or the provider cannot do what is asked for.
         TypeError: An option does not exist, or an argument has the wrong type.
         ValueError: An option has a value that is not allowed.
     """
+    own = _provider(provider)
     string(model=model)
     true_or_false(stream=stream)
+    true_or_false(cache=cache)
     if reply not in _REPLIES:
         near = did_you_mean(reply, _REPLIES) if isinstance(reply, str) else ""
         raise wrong_argument("reply", f"must be one of {', '.join(_REPLIES)}{near}", reply)
     plain = _checked_params(params)
-    address = Address(base_url, "base_url")
-    if address.path.rstrip("/").endswith(_CHAT):
-        raise wrong_argument("base_url", f"must be the address without {_CHAT}")
+    asked = {"stream": stream, "caching": cache, "schema": reply == "schema"}
+    for ability in asked.keys() - own.can:
+        if asked[ability]:
+            raise own.cannot(ability)
+    own.check(plain)
+    if base_url is None and not own.address:
+        raise wrong_argument("base_url", f"is needed: {own.name} has no address of its own")
+    address = Address(own.address if base_url is None else base_url, "base_url")
+    path = own.path(model, stream=stream)
+    if address.path.rstrip("/").endswith(path):
+        raise wrong_argument("base_url", f"must be the address without {path}")
     headers = checked_headers(options.get("headers"))
     if organization is not None:
         headers["OpenAI-Organization"] = string(organization=organization)
@@ -158,13 +194,34 @@ def openai_api(
     client_for("openai_api", address, settings)  # reports invalid options now
     if api_version is not None:
         string(api_version=api_version)
-    held = Key(key)
-    server = OpenAIServer(address, model, held, api_version, settings)
+    held = Key(own.key if key is _OURS else key)
+    server = ModelServer(own, address, model, held, api_version, settings)
     counted: dict[str, Any] = {"params": plain, "reply": reply}
+    if own.name != "openai":
+        counted["provider"] = own.name
     if api_version is not None:
         counted["api_version"] = api_version
     paced_by = endpoint_for(f"{address.origin} {model}", held.value or repr(held))
-    return OpenAIModel(server, model, paced_by, counted, stream, name)
+    return ServerModel(server, model, paced_by, counted, Asking(stream, cache), name)
+
+
+_APIS = {"chat": "openai", "responses": "responses"}
+
+
+def _provider(name: Any) -> Provider:
+    if name in PROVIDERS:
+        return provider_of(name)
+    near = did_you_mean(name, PROVIDERS) if isinstance(name, str) else ""
+    hint = _ELSEWHERE.get(name) if isinstance(name, str) else None
+    raise SetupError(
+        f"provider={name!r}: must be one of {', '.join(PROVIDERS)}{near}",
+        hint=hint or "for others, use openai with a compatible address, or a function",
+    )
+
+
+_ELSEWHERE = {
+    "vertex": "use openai with Vertex AI's compatible address, LiteLLM's proxy, or a function",
+}
 
 
 def _checked_params(params: Any) -> dict[str, Any]:
@@ -184,16 +241,28 @@ def _checked_params(params: Any) -> dict[str, Any]:
     return plain
 
 
-class OpenAIModel(ChatModel):
-    """A model behind a server that speaks the OpenAI API; see `openai_api`."""
+class Asking(NamedTuple):
+    """How a model is asked.
+
+    Attributes:
+        stream: Whether its replies are streamed.
+        cache: Whether the constant part of a prompt is marked for the provider's cache.
+    """
+
+    stream: bool
+    cache: bool
+
+
+class ServerModel(ChatModel):
+    """A model behind a server that speaks the OpenAI API; see `provider_api`."""
 
     def __init__(
         self,
-        server: OpenAIServer,
+        server: ModelServer,
         model: str,
         endpoint: str,
         counted: dict[str, Any],
-        stream: bool,  # noqa: FBT001 - private
+        asking: Asking,
         name: str | None,
     ) -> None:
         self.name = model if name is None else name
@@ -203,9 +272,9 @@ class OpenAIModel(ChatModel):
         self._server = server
         self._described = {"address": server.shown_address, "model": model, **counted}
         self._digests = {part: digest(value) for part, value in self._described.items()}
-        self._constant = {"model": model, **counted["params"]}
-        self._stream = stream
-        self._url = server.url(_CHAT)
+        self._constant = {**server.provider.defaults, "model": model, **counted["params"]}
+        self._asking = asking
+        self._url = server.url(server.provider.path(model, stream=asking.stream))
         self._reading = server.reading
 
     def __repr__(self) -> str:
@@ -214,7 +283,7 @@ class OpenAIModel(ChatModel):
     def __reduce__(self) -> Any:
         raise TypeError(
             "a model cannot be pickled: it may hold a key. Create it where it is used, with "
-            "limpet.models.openai_api"
+            "limpet.models.openai_api or provider_api"
         )
 
     @property
@@ -247,6 +316,8 @@ class OpenAIModel(ChatModel):
     async def ask(
         self, messages: Sequence[Message], *, schema: Schema | None = None, **params: Any
     ) -> Reply:
+        self._server.provider.check(params)
+        self._server.provider.check_parts(messages)
         if self.form == _DECISION:
             request = {**self._constant, **params}
             return await decide(self._server, self.endpoint, request, messages, schema)
@@ -263,11 +334,14 @@ class OpenAIModel(ChatModel):
         return await embedded(self._server, self.endpoint, self._constant, texts)
 
     def _body(self, request: dict[str, Any]) -> dict[str, Any]:
-        body = {**self._constant, **request}
-        return {**_STREAMED, **body, "stream": True} if self._stream else body
+        return {**self._constant, **request}
 
     async def _send(self, body: dict[str, Any]) -> Response:
-        if not self._stream:
-            return await self._server.post(self._url, body)
+        stream, provider = self._asking.stream, self._server.provider
+        if self._asking.cache:
+            body = {**body, "cache": True}
+        own = provider.body(body, stream=stream)
+        if not stream:
+            return await self._server.post(self._url, own)
         read = functools.partial(read_stream, self._server, asyncio.get_running_loop().time())
-        return await self._server.post(self._url, body, read)
+        return await self._server.post(self._url, own, read)

@@ -1,0 +1,167 @@
+"""What is a provider?
+
+Prompts and judges write a request as Chat Completions has it, and read a reply as it does. A
+provider translates: the request to its own, and its reply, or the events of a stream, back. All
+else is shared: connections, pacing, budgets, schemas, reading replies and errors.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from limpet.errors import SetupError
+
+Request = Mapping[str, Any]
+"""A request as Chat Completions has it."""
+ABILITIES: Mapping[str, Sequence[str]] = {
+    "schema": (),
+    "tools": ("tools",),
+    "images": (),
+    "documents": (),
+    "n": ("n",),
+    "logprobs": ("logprobs", "top_logprobs"),
+    "seed": ("seed",),
+    "stream": (),
+    "caching": (),
+    "embeddings": (),
+}
+"""What a provider can do, and the parameters that ask for it."""
+_PARTS = {"image_url": "images", "file": "documents"}
+_WORDS = {"n": "several replies at once", "documents": "files", "seed": "a seed"}
+
+
+class Joiner:
+    """Joins the events of a stream into one response, as if it had not been streamed.
+
+    Attributes:
+        is_done: Whether the reply is complete.
+        body: The response so far: its usage is read even if the stream breaks.
+    """
+
+    is_done: bool = False
+    body: dict[str, Any]
+
+    def add(self, event: Any) -> bool:
+        """Add an event; return whether it has a part of the reply."""
+        raise NotImplementedError
+
+    def joined(self) -> dict[str, Any]:
+        """Return the complete response."""
+        return self.body
+
+
+class Provider:
+    """A provider's own API.
+
+    Attributes:
+        name: Its key in `eval.yml`.
+        address: Where it is; empty: that has to be said.
+        key: Where its key is found, if that is not said.
+        prefixes: How its keys begin.
+        can: What it can do, of `ABILITIES`.
+        most: The parameter that limits the tokens of a reply, for hints.
+        defaults: Parameters that it needs, unless they are given.
+    """
+
+    name: str
+    address: str = ""
+    key: str | None = None
+    prefixes: tuple[str, ...] = ()
+    can: frozenset[str] = frozenset(ABILITIES)
+    most: str = "max_tokens"
+    defaults: Mapping[str, Any] = {}
+
+    def headers(self, key: str) -> dict[str, str]:
+        """Return the headers of every request, with the key."""
+        return {"Authorization": f"Bearer {key}"}
+
+    def path(self, model: str, *, stream: bool) -> str:
+        """Return the path of a request, below the address."""
+        raise NotImplementedError
+
+    models_path: str = "/models"
+    """Where its models are listed."""
+
+    def names(self, body: Any) -> list[str]:
+        """Return the names of its models, from that list."""
+        data = body.get("data") if isinstance(body, dict) else None
+        entries = data if isinstance(data, list) else []
+        names = [entry.get("id") for entry in entries if isinstance(entry, dict)]
+        return [name for name in names if isinstance(name, str)]
+
+    def body(self, request: Request, *, stream: bool) -> dict[str, Any]:
+        """Return a request in its own words. Unknown parameters stay: the provider refuses them.
+
+        Raises:
+            PermanentError: It cannot say what the request has.
+        """
+        raise NotImplementedError
+
+    def completion(self, body: Any) -> Any:
+        """Return a response as Chat Completions has it; anything else, like an error, as it is."""
+        raise NotImplementedError
+
+    def joiner(self) -> Joiner:
+        """Return what joins the events of a stream."""
+        raise NotImplementedError
+
+    def check(self, params: Mapping[str, Any]) -> None:
+        """Check that it can do what is asked for.
+
+        Raises:
+            SetupError: It cannot.
+        """
+        for ability, names in ABILITIES.items():
+            asked = [name for name in names if params.get(name) not in (None, False, 0)]
+            if asked and ability not in self.can and (ability, params.get("n")) != ("n", 1):
+                raise self.cannot(ability, asked[0])
+
+    def check_parts(self, messages: Sequence[Any]) -> None:
+        """Check that it takes the images and files of a conversation. Raises as `check` does."""
+        for message in messages:
+            content = message.get("content") if isinstance(message, Mapping) else None
+            for part in content if isinstance(content, list) else ():
+                kind = part.get("type") if isinstance(part, Mapping) else None
+                ability = _PARTS.get(kind) if isinstance(kind, str) else None
+                if ability is not None and ability not in self.can:
+                    raise self.cannot(ability)
+
+    def cannot(self, ability: str, parameter: str = "") -> SetupError:
+        """Return the error for something that it cannot do."""
+        where = f"{parameter}: " if parameter else ""
+        others = [name for name in PROVIDERS if ability in provider(name).can]
+        return SetupError(
+            f"{where}{self.name} has no {_WORDS.get(ability, ability)}",
+            hint=f"{', '.join(others)} can",
+        )
+
+
+# ---- Which providers are there? -----------------------------------------------------------------
+
+PROVIDERS: Mapping[str, str] = {
+    "openai": "chat_completions:ChatCompletions",
+    "responses": "responses:Responses",
+    "anthropic": "anthropic:Anthropic",
+    "gemini": "gemini:Gemini",
+    "ollama": "ollama:Ollama",
+    "bedrock": "bedrock:Bedrock",
+}
+"""By name; `responses` is `openai` with `api: responses`."""
+
+
+def provider(name: str) -> Provider:
+    """Return a provider by its name."""
+    module, _, kind = PROVIDERS[name].partition(":")
+    made: Callable[[], Provider] = getattr(import_module(f"limpet.models.providers.{module}"), kind)
+    return made()
+
+
+def owner_of(key: str) -> str | None:
+    """Return the provider whose keys begin like this one; None: unknown."""
+    found = [
+        (len(prefix), name)
+        for name in PROVIDERS
+        for prefix in provider(name).prefixes
+        if key.startswith(prefix)
+    ]
+    return max(found)[1] if found else None

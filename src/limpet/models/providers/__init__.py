@@ -1,0 +1,1 @@
+"""What each provider does in its own way, a file for each."""

@@ -1,0 +1,252 @@
+"""Anthropic's Messages."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from limpet.models.provider import Joiner, Provider, Request
+from limpet.models.providers.messages import (
+    Source,
+    completion_of,
+    forced_tool,
+    functions_of,
+    parts_of,
+    schema_of,
+    split,
+    text_of,
+    tool_calls_of,
+)
+
+_CACHED = {"type": "ephemeral"}
+_CHOICES = {"auto": "auto", "required": "any", "none": "none"}
+_FINISHES = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+}
+_TRANSLATED = {
+    "cache", "max_completion_tokens", "messages", "model", "parallel_tool_calls",
+    "reasoning_effort", "response_format", "stop", "tool_choice", "tools", "user",
+}  # fmt: skip
+_TEXT_TYPES = ("text/plain", "text/markdown")
+
+
+class Anthropic(Provider):
+    """Anthropic: `POST /v1/messages`."""
+
+    name = "anthropic"
+    address = "https://api.anthropic.com"
+    key = "${ANTHROPIC_API_KEY}"
+    prefixes = ("sk-ant-",)
+    can = frozenset({"schema", "tools", "images", "documents", "stream", "caching"})
+    defaults = {"max_tokens": 4096}  # noqa: RUF012 - never changed
+    models_path = "/v1/models"
+
+    def headers(self, key: str) -> dict[str, str]:
+        return {"x-api-key": key, "anthropic-version": "2023-06-01"}
+
+    def path(self, model: str, *, stream: bool) -> str:  # noqa: ARG002
+        return "/v1/messages"
+
+    def body(self, request: Request, *, stream: bool) -> dict[str, Any]:
+        ours, others = split(request)
+        body = {name: value for name, value in request.items() if name not in _TRANSLATED}
+        body |= {"model": request["model"], "messages": _turns(others)}
+        if "max_completion_tokens" in request:
+            body["max_tokens"] = request["max_completion_tokens"]
+        if (stop := request.get("stop")) is not None:
+            body["stop_sequences"] = [stop] if isinstance(stop, str) else stop
+        if request.get("user") is not None:
+            body["metadata"] = {"user_id": request["user"]}
+        if ours:
+            body["system"] = "\n\n".join(text_of(one, self.name) for one in ours)
+        if tools := _tools(request):
+            body["tools"] = tools
+        if (choice := _choice(request)) is not None:
+            body["tool_choice"] = choice
+        if output := _output(request):
+            body["output_config"] = {**output, **body.get("output_config", {})}
+        if stream:
+            body["stream"] = True
+        if request.get("cache"):
+            _mark_constant(body)
+        return body
+
+    def completion(self, body: Any) -> Any:
+        if not isinstance(body, Mapping) or not isinstance(body.get("content"), list):
+            return body
+        blocks = [block for block in body["content"] if isinstance(block, Mapping)]
+        texts = [str(block.get("text")) for block in blocks if block.get("type") == "text"]
+        finish = body.get("stop_reason")
+        return completion_of(
+            "".join(texts) if texts else None,
+            finish=_FINISHES.get(finish, finish) if isinstance(finish, str) else None,
+            calls=[
+                {"id": block.get("id"), "name": block["name"], "arguments": block.get("input")}
+                for block in blocks
+                if block.get("type") == "tool_use" and isinstance(block.get("name"), str)
+            ],
+            reasoning="".join(
+                str(block.get("thinking")) for block in blocks if block.get("type") == "thinking"
+            ),
+            usage=_usage(body.get("usage")),
+            model=body.get("model"),
+        )
+
+    def joiner(self) -> Joiner:
+        return _Blocks()
+
+
+# ---- a request ----------------------------------------------------------------------------------
+
+
+def _turns(messages: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages; those in a row of one role, like the results of tools, become one."""
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        role = "assistant" if message.get("role") == "assistant" else "user"
+        content = _blocks(message)
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] = _as_blocks(turns[-1]["content"]) + _as_blocks(content)
+        else:
+            turns.append({"role": role, "content": content})
+    return turns
+
+
+def _as_blocks(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else [{"type": "text", "text": content}]
+
+
+def _blocks(message: Mapping[str, Any]) -> Any:
+    content = message.get("content")
+    if message.get("role") == "tool":
+        said = content if isinstance(content, str) else [_block(one) for one in parts_of(message)]
+        result = {
+            "type": "tool_result",
+            "tool_use_id": message.get("tool_call_id"),
+            "content": said,
+        }
+        return [result]
+    if isinstance(content, str) and not message.get("tool_calls"):
+        return content
+    used = [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
+        for call in tool_calls_of(message)
+    ]
+    return [*(_block(part) for part in parts_of(message) if part != ""), *used]
+
+
+def _block(part: str | Source | Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    if not isinstance(part, Source):
+        return part
+    source = {"type": "base64", "media_type": part.type, "data": part.data}
+    if part.is_address:
+        source = {"type": "url", "url": part.data}
+    if part.kind == "image":
+        return {"type": "image", "source": source}
+    title = {"title": part.name} if part.name else {}
+    return {"type": "document", "source": source, **title}
+
+
+def _tools(request: Request) -> list[Any]:
+    functions, others = functions_of(request)
+    ours = [
+        {
+            "name": one.get("name"),
+            **({"description": one["description"]} if one.get("description") else {}),
+            "input_schema": one.get("parameters") or {"type": "object"},
+            **({"strict": one["strict"]} if "strict" in one else {}),
+        }
+        for one in functions
+    ]
+    return [*ours, *others]
+
+
+def _choice(request: Request) -> Any:
+    choice, name = request.get("tool_choice"), forced_tool(request)
+    found: Any = {"type": "tool", "name": name} if name is not None else choice
+    if isinstance(choice, str):
+        found = {"type": _CHOICES.get(choice, choice)}
+    if request.get("parallel_tool_calls") is False:
+        found = {**(found or {"type": "auto"}), "disable_parallel_tool_use": True}
+    return found
+
+
+def _output(request: Request) -> dict[str, Any]:
+    effort, schema = request.get("reasoning_effort"), schema_of(request)
+    found: dict[str, Any] = {} if effort is None else {"effort": effort}
+    return (
+        found if schema is None else {**found, "format": {"type": "json_schema", "schema": schema}}
+    )
+
+
+def _mark_constant(body: dict[str, Any]) -> None:
+    """Mark the end of what is the same in each request: the system's words, or else the tools."""
+    if body.get("system"):
+        text = body["system"]
+        body["system"] = [{"type": "text", "text": text, "cache_control": _CACHED}]
+    elif body.get("tools"):
+        body["tools"] = [*body["tools"][:-1], {**body["tools"][-1], "cache_control": _CACHED}]
+
+
+# ---- a response ---------------------------------------------------------------------------------
+
+
+def _usage(reported: Any) -> Any:
+    """Return a usage with the thinking tokens where we look for them."""
+    if not isinstance(reported, Mapping):
+        return reported
+    details = reported.get("output_tokens_details")
+    thought = details.get("thinking_tokens") if isinstance(details, Mapping) else None
+    return reported if thought is None else {**reported, "reasoning_tokens": thought}
+
+
+class _Blocks(Joiner):
+    """Joins the events of a streamed message."""
+
+    def __init__(self) -> None:
+        self.body: dict[str, Any] = {}
+        self._blocks: dict[str, dict[str, Any]] = {}  # by their number, in order
+        self._parts: dict[tuple[str, str], list[str]] = {}
+
+    def add(self, event: Any) -> bool:
+        kind = event.get("type") if isinstance(event, Mapping) else None
+        if kind == "message_start" and isinstance(event.get("message"), Mapping):
+            self.body = dict(event["message"])
+        elif kind == "content_block_start" and isinstance(event.get("content_block"), Mapping):
+            self._blocks[str(event.get("index"))] = dict(event["content_block"])
+            return bool(event["content_block"].get("type") == "tool_use")
+        elif kind == "content_block_delta" and isinstance(event.get("delta"), Mapping):
+            return self._add_delta(str(event.get("index")), event["delta"])
+        elif kind == "message_delta":
+            delta, usage = event.get("delta"), event.get("usage")
+            if isinstance(delta, Mapping):
+                self.body["stop_reason"] = delta.get("stop_reason")
+            if isinstance(usage, Mapping):
+                counts = {name: count for name, count in usage.items() if count is not None}
+                self.body["usage"] = {**(self.body.get("usage") or {}), **counts}
+        elif kind == "message_stop":
+            self.is_done = True
+        return False
+
+    def _add_delta(self, index: str, delta: Mapping[str, Any]) -> bool:
+        name = {"input_json_delta": "partial_json"}.get(str(delta.get("type")))
+        name = name or str(delta.get("type")).removesuffix("_delta")
+        text = delta.get(name)
+        if index not in self._blocks or not isinstance(text, str):
+            return False
+        self._parts.setdefault((index, name), []).append(text)
+        return bool(text)
+
+    def joined(self) -> dict[str, Any]:
+        for (index, name), parts in self._parts.items():
+            text, block = "".join(parts), self._blocks[index]
+            if name == "partial_json":
+                block["input"] = text or {}
+            else:
+                block[name] = str(block.get(name) or "") + text
+        return {**self.body, "content": [*self._blocks.values()]}

@@ -1,0 +1,91 @@
+"""Chat Completions: the API of OpenAI, and of most servers."""
+
+from typing import Any
+
+from limpet.models.provider import Joiner, Provider, Request
+
+_STREAMED = {"stream_options": {"include_usage": True}}
+_MOST_CALLS = 128
+_TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
+
+
+class ChatCompletions(Provider):
+    """OpenAI, Azure, and every server that speaks as they do."""
+
+    name = "openai"
+    key = "${OPENAI_API_KEY}"
+    prefixes = ("sk-", "sk-proj-")
+    can = Provider.can - {"caching"}  # it caches by itself
+
+    def path(self, model: str, *, stream: bool) -> str:  # noqa: ARG002
+        return "/chat/completions"
+
+    def body(self, request: Request, *, stream: bool) -> dict[str, Any]:
+        return {**_STREAMED, **request, "stream": True} if stream else dict(request)
+
+    def completion(self, body: Any) -> Any:
+        return body
+
+    def joiner(self) -> Joiner:
+        return _Pieces()
+
+
+class _Pieces(Joiner):
+    """Joins the deltas of a streamed completion."""
+
+    def __init__(self) -> None:
+        self.body: dict[str, Any] = {}
+        self._texts: dict[str, list[str]] = {name: [] for name in _TEXTS}
+        self._calls: dict[int, dict[str, Any]] = {}
+        self._finish: str | None = None
+
+    def add(self, event: Any) -> bool:
+        if not isinstance(event, dict):
+            return False
+        self.body |= {name: event[name] for name in ("model", "usage") if event.get(name)}
+        choices = event.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, dict) or choice.get("index", 0) != 0:
+            return False
+        if isinstance(choice.get("finish_reason"), str):
+            self._finish, self.is_done = choice["finish_reason"], True
+        delta = choice.get("delta")
+        return isinstance(delta, dict) and self._add_delta(delta)
+
+    def _add_delta(self, delta: dict[str, Any]) -> bool:
+        calls = delta.get("tool_calls")
+        calls = calls if isinstance(calls, list) else []
+        for name, texts in self._texts.items():
+            if isinstance(delta.get(name), str):
+                texts.append(delta[name])
+        for call in calls:
+            if isinstance(call, dict):
+                self._add_call(call)
+        return bool(calls) or any(delta.get(name) for name in _TEXTS)
+
+    def _add_call(self, piece: dict[str, Any]) -> None:
+        index, function = piece.get("index", 0), piece.get("function")
+        if not isinstance(index, int) or not 0 <= index < _MOST_CALLS:
+            return
+        call = self._calls.setdefault(index, {"id": None, "name": "", "arguments": []})
+        call["id"] = piece.get("id") or call["id"]
+        for name in ("name", "arguments"):
+            value = function.get(name) if isinstance(function, dict) else None
+            if isinstance(value, str):
+                call[name] = value if name == "name" and value else call[name]
+                if name == "arguments":
+                    call[name].append(value)
+
+    def joined(self) -> dict[str, Any]:
+        calls = [
+            {
+                "id": call["id"],
+                "function": {"name": call["name"], "arguments": "".join(call["arguments"])},
+            }
+            for _, call in sorted(self._calls.items())
+        ]
+        texts = {name: "".join(parts) for name, parts in self._texts.items()}
+        if calls and not texts["content"]:
+            del texts["content"]
+        message = {"content": None, **texts, "tool_calls": calls}
+        return {**self.body, "choices": [{"message": message, "finish_reason": self._finish}]}

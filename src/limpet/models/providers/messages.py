@@ -1,0 +1,160 @@
+"""What is in a message as Chat Completions has it, for providers with messages of their own?"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from limpet.errors import PermanentError
+from limpet.models.provider import Request
+from limpet.transport.parsing import parse_json
+
+SYSTEM = ("system", "developer")
+
+
+class Source(NamedTuple):
+    """An image or a file.
+
+    Attributes:
+        kind: "image" or "file".
+        type: Its media type; empty: unknown, as with an address.
+        data: Its content in base64, or its address.
+        is_address: Whether `data` is an address.
+        name: Its name; empty: none.
+    """
+
+    kind: str
+    type: str
+    data: str
+    is_address: bool
+    name: str = ""
+
+
+def parts_of(message: Mapping[str, Any]) -> Iterator[str | Source | Mapping[str, Any]]:
+    """Yield the texts, images and files of a message; parts of another kind as they are."""
+    content = message.get("content")
+    if isinstance(content, str):
+        yield content
+    for part in content if isinstance(content, list) else ():
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        if kind == "text" and isinstance(part.get("text"), str) and len(part) == 2:  # noqa: PLR2004
+            yield part["text"]
+        elif kind == "image_url" and isinstance(part.get("image_url"), Mapping):
+            yield _source("image", str(part["image_url"].get("url")))
+        elif kind == "file" and isinstance(part.get("file"), Mapping):
+            file = part["file"]
+            yield _source("file", str(file.get("file_data")), str(file.get("filename") or ""))
+        elif isinstance(part, Mapping):
+            yield part
+        elif part is not None:
+            yield str(part)
+
+
+def _source(kind: str, address: str, name: str = "") -> Source:
+    head, comma, data = address.partition(",")
+    if not (comma and head.startswith("data:") and head.endswith(";base64")):
+        return Source(kind, "", address, is_address=True, name=name)
+    media = head.removeprefix("data:").removesuffix(";base64").partition(";")[0]
+    return Source(kind, media, data, is_address=False, name=name)
+
+
+def text_of(message: Mapping[str, Any], provider: str) -> str:
+    """Return the text of a message that may have nothing else.
+
+    Raises:
+        PermanentError: It has an image or a file.
+    """
+    parts = list(parts_of(message))
+    if not all(isinstance(part, str) for part in parts):
+        where = f"a message of the role {message.get('role')!r}"
+        raise PermanentError(f"{provider}: {where} has more than text")
+    return "\n\n".join(map(str, parts))
+
+
+def split(request: Request) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return the system's messages, and the others."""
+    messages = [one for one in request["messages"] if isinstance(one, Mapping)]
+    ours = [one for one in messages if one.get("role") in SYSTEM]
+    return ours, [one for one in messages if one.get("role") not in SYSTEM]
+
+
+class ToolCall(NamedTuple):
+    """A tool call that a model made.
+
+    Attributes:
+        id: Its id; empty: none.
+        name: The tool.
+        arguments: Its arguments, parsed; text if they are not JSON.
+    """
+
+    id: str
+    name: str
+    arguments: Any
+
+
+def tool_calls_of(message: Mapping[str, Any]) -> Iterator[ToolCall]:
+    """Yield the tool calls of a message."""
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if isinstance(function, Mapping):
+            arguments = function.get("arguments")
+            if isinstance(arguments, str):
+                with suppress(ValueError):
+                    arguments = parse_json(arguments.encode())
+            yield ToolCall(str(call.get("id") or ""), str(function.get("name")), arguments)
+
+
+def functions_of(request: Request) -> tuple[list[Mapping[str, Any]], list[Any]]:
+    """Return the functions among the tools of a request, and its other tools as they are."""
+    tools = request.get("tools") or []
+    functions, others = [], []
+    for tool in tools:
+        function = tool.get("function") if isinstance(tool, Mapping) else None
+        if isinstance(function, Mapping):
+            functions.append(function)
+        else:
+            others.append(tool)
+    return functions, others
+
+
+def forced_tool(request: Request) -> str | None:
+    """Return the name of the tool that must be called; None: none is named."""
+    choice = request.get("tool_choice")
+    function = choice.get("function") if isinstance(choice, Mapping) else None
+    return str(function["name"]) if isinstance(function, Mapping) and "name" in function else None
+
+
+def schema_of(request: Request) -> Mapping[str, Any] | None:
+    """Return the JSON schema that a reply must fit; None: none is asked for."""
+    wanted = request.get("response_format")
+    inner = wanted.get("json_schema") if isinstance(wanted, Mapping) else None
+    schema = inner.get("schema") if isinstance(inner, Mapping) else None
+    return schema if isinstance(schema, Mapping) else None
+
+
+def completion_of(
+    text: str | None,
+    *,
+    finish: str | None,
+    calls: Sequence[Mapping[str, Any]] = (),
+    reasoning: str = "",
+    **more: Any,
+) -> dict[str, Any]:
+    """Return a response as Chat Completions has it.
+
+    Args:
+        text: The text; None: it has none.
+        finish: Why it ended: "stop", "length", "tool_calls", "content_filter", or another word.
+        calls: Its tool calls, each with `name`, `arguments` and perhaps an `id`.
+        reasoning: What the model thought.
+        **more: `usage` and `model`, as the provider reports them.
+    """
+    tools = [
+        {"id": call.get("id"), "function": {"name": call["name"], "arguments": call["arguments"]}}
+        for call in calls
+    ]
+    message: dict[str, Any] = {"content": text, "tool_calls": tools}
+    if reasoning:
+        message["reasoning_content"] = reasoning
+    known = {name: value for name, value in more.items() if value is not None}
+    return {**known, "choices": [{"message": message, "finish_reason": finish}]}

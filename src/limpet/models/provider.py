@@ -7,6 +7,7 @@ else is shared: connections, pacing, budgets, schemas, reading replies and error
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from operator import itemgetter
 from typing import Any
 
 from limpet.errors import SetupError
@@ -79,8 +80,14 @@ class Provider:
         """Return the path of a request, below the address."""
         raise NotImplementedError
 
+    def url(self, address: str, path: str) -> str:
+        """Return the URL of a path below the address."""
+        return address + path
+
     models_path: str = "/models"
     """Where its models are listed."""
+    embeddings_path: str = "/embeddings"
+    """Where it makes embeddings, as OpenAI does."""
 
     def names(self, body: Any) -> list[str]:
         """Return the names of its models, from that list."""
@@ -164,4 +171,4 @@ def owner_of(key: str) -> str | None:
         for prefix in provider(name).prefixes
         if key.startswith(prefix)
     ]
-    return max(found)[1] if found else None
+    return max(found, key=itemgetter(0))[1] if found else None  # of several, the first

@@ -15,7 +15,7 @@ from limpet.errors import LimpetError, PermanentError, SetupError, TransientErro
 from limpet.models.chat import Response
 from limpet.models.completion import Reading
 from limpet.models.failures import ModelMissingError, PathMissingError, refusal, said_in
-from limpet.models.provider import Provider, owner_of
+from limpet.models.provider import Provider, owner_of, provider
 from limpet.secrets.known import may_be_secret
 from limpet.text import did_you_mean
 from limpet.transport.address import Address, flaw_of_header
@@ -232,7 +232,7 @@ class ModelServer:
 
     def url(self, path: str) -> URL:
         """Return the URL of a path under the address."""
-        url = self._base.rstrip("/") + path
+        url = self.provider.url(self._base.rstrip("/"), path)
         return URL(f"{url}?{self._query}" if self._query else url)
 
     # ---- opening and closing --------------------------------------------------------------------
@@ -326,8 +326,8 @@ class ModelServer:
 
     @property
     def _key_hint(self) -> str:
-        owner = owner_of(self._key.value or "")
-        if owner is None or owner == self.provider.name or self.provider.prefixes == ():
+        own, owner = self.provider.prefixes, owner_of(self._key.value or "")
+        if owner is None or own in ((), provider(owner).prefixes):
             return self._key.hint
         return f"this looks like a key of {owner}; {self._key.hint}"
 
@@ -359,6 +359,9 @@ class ModelServer:
             if shared.models is None:
                 shared.models = await self._list(shared.client)
         is_path = isinstance(error, PathMissingError)
+        if is_path and self.provider.address:
+            hint = f"check the address: {self.provider.name}'s own is {self.provider.address}"
+            error = PathMissingError(str(error), hint=hint)
         if not shared.models or (is_path and self._model in shared.models):
             return error
         known = ", ".join(map(shared.client.show, shared.models[:_MOST_LISTED]))

@@ -38,15 +38,20 @@ def parts_of(message: Mapping[str, Any]) -> Iterator[str | Source | Mapping[str,
         kind = part.get("type") if isinstance(part, Mapping) else None
         if kind == "text" and isinstance(part.get("text"), str) and len(part) == 2:  # noqa: PLR2004
             yield part["text"]
-        elif kind == "image_url" and isinstance(part.get("image_url"), Mapping):
-            yield _source("image", str(part["image_url"].get("url")))
-        elif kind == "file" and isinstance(part.get("file"), Mapping):
+        elif kind == "image_url" and _has(part, "image_url", "url"):
+            yield _source("image", part["image_url"]["url"])
+        elif kind == "file" and _has(part, "file", "file_data"):
             file = part["file"]
-            yield _source("file", str(file.get("file_data")), str(file.get("filename") or ""))
+            yield _source("file", file["file_data"], str(file.get("filename") or ""))
         elif isinstance(part, Mapping):
             yield part
         elif part is not None:
             yield str(part)
+
+
+def _has(part: Mapping[str, Any], name: str, content: str) -> bool:
+    held = part.get(name)
+    return isinstance(held, Mapping) and isinstance(held.get(content), str)
 
 
 def _source(kind: str, address: str, name: str = "") -> Source:
@@ -96,12 +101,12 @@ def tool_calls_of(message: Mapping[str, Any]) -> Iterator[ToolCall]:
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, Mapping) else None
-        if isinstance(function, Mapping):
+        if isinstance(function, Mapping) and isinstance(function.get("name"), str):
             arguments = function.get("arguments")
             if isinstance(arguments, str):
                 with suppress(ValueError):
                     arguments = parse_json(arguments.encode())
-            yield ToolCall(str(call.get("id") or ""), str(function.get("name")), arguments)
+            yield ToolCall(str(call.get("id") or ""), function["name"], arguments)
 
 
 def functions_of(request: Request) -> tuple[list[Mapping[str, Any]], list[Any]]:
@@ -138,6 +143,8 @@ def completion_of(
     finish: str | None,
     calls: Sequence[Mapping[str, Any]] = (),
     reasoning: str = "",
+    refusal: str = "",
+    logprobs: Sequence[Any] = (),
     **more: Any,
 ) -> dict[str, Any]:
     """Return a response as Chat Completions has it.
@@ -147,6 +154,8 @@ def completion_of(
         finish: Why it ended: "stop", "length", "tool_calls", "content_filter", or another word.
         calls: Its tool calls, each with `name`, `arguments` and perhaps an `id`.
         reasoning: What the model thought.
+        refusal: What it said when it refused.
+        logprobs: The log probability of each token.
         **more: `usage` and `model`, as the provider reports them.
     """
     tools = [
@@ -156,5 +165,10 @@ def completion_of(
     message: dict[str, Any] = {"content": text, "tool_calls": tools}
     if reasoning:
         message["reasoning_content"] = reasoning
+    if refusal:
+        message["refusal"] = refusal
+    choice: dict[str, Any] = {"message": message, "finish_reason": finish}
+    if logprobs:
+        choice["logprobs"] = {"content": logprobs}
     known = {name: value for name, value in more.items() if value is not None}
-    return {**known, "choices": [{"message": message, "finish_reason": finish}]}
+    return {**known, "choices": [choice]}

@@ -62,6 +62,7 @@ class Provider:
         can: What it can do, of `ABILITIES`.
         most: The parameter that limits the tokens of a reply, for hints.
         defaults: Parameters that it needs, unless they are given.
+        fixed_headers: Headers of every request, with and without a key.
     """
 
     name: str
@@ -71,9 +72,10 @@ class Provider:
     can: frozenset[str] = frozenset(ABILITIES)
     most: str = "max_tokens"
     defaults: Mapping[str, Any] = {}
+    fixed_headers: Mapping[str, str] = {}
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers of every request, with the key."""
+        """Return the headers with the key."""
         return {"Authorization": f"Bearer {key}"}
 
     def path(self, model: str, *, stream: bool) -> str:

@@ -14,7 +14,13 @@ from yarl import URL
 from limpet.errors import LimpetError, PermanentError, SetupError, TransientError, wrong_argument
 from limpet.models.chat import Response
 from limpet.models.completion import Reading
-from limpet.models.failures import ModelMissingError, PathMissingError, refusal, said_in
+from limpet.models.failures import (
+    PATH_HINT,
+    ModelMissingError,
+    PathMissingError,
+    refusal,
+    said_in,
+)
 from limpet.models.provider import Provider, owner_of, provider
 from limpet.secrets.known import may_be_secret
 from limpet.text import did_you_mean
@@ -266,9 +272,10 @@ class ModelServer:
     def _with_key(self, key: str | None) -> CallOptions:
         headers = dict(self._options.get("headers") or {})
         is_azure = self._api_version is not None or self._address.host.endswith(_AZURE_HOSTS)
-        own = {} if key is None else self.provider.headers(key)
+        own = {**self.provider.fixed_headers, **({} if key is None else self.provider.headers(key))}
         if key is not None and is_azure:
-            own = {"api-key": key}
+            own.pop("Authorization", None)
+            own["api-key"] = key
         given = {name.lower() for name in headers}
         headers |= {name: value for name, value in own.items() if name.lower() not in given}
         return CallOptions(**{**self._options, "headers": headers})
@@ -331,6 +338,11 @@ class ModelServer:
             return self._key.hint
         return f"this looks like a key of {owner}; {self._key.hint}"
 
+    @property
+    def _address_hint(self) -> str:
+        own = self.provider.address
+        return f"check the address; that of {self.provider.name} is {own}" if own else PATH_HINT
+
     async def json(self, reply: HttpReply) -> Response:
         """Read a response that is a JSON document."""
         raw = await reply.read_all()
@@ -343,8 +355,7 @@ class ModelServer:
                 what = f"{self.where}: the response is {kind}, not JSON: {shown}"
                 if self._answered:  # a proxy's page, perhaps
                     raise TransientError(what) from None
-                hint = "check the address; most servers' addresses end with /v1"
-                raise PermanentError(what, hint=hint) from None
+                raise PermanentError(what, hint=self._address_hint) from None
             raise TransientError(f"{self.where}: the response is {error}: {shown}") from None
         return Response(self.provider.completion(body), lower_cased(reply.headers))
 
@@ -360,8 +371,7 @@ class ModelServer:
                 shared.models = await self._list(shared.client)
         is_path = isinstance(error, PathMissingError)
         if is_path and self.provider.address:
-            hint = f"check the address: {self.provider.name}'s own is {self.provider.address}"
-            error = PathMissingError(str(error), hint=hint)
+            error = PathMissingError(str(error), hint=self._address_hint)
         if not shared.models or (is_path and self._model in shared.models):
             return error
         known = ", ".join(map(shared.client.show, shared.models[:_MOST_LISTED]))

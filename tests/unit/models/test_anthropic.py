@@ -49,9 +49,9 @@ def replied(*content, **more):
 
 
 def failed(*content, **more):
-    with model_server(raw(response(*content, **more))) as server:
-        with pytest.raises(LimpetError) as caught:
-            asking(server)
+    body = raw(response(*content, **more))
+    with model_server(body) as server, pytest.raises(LimpetError) as caught:
+        asking(server)
     return caught.value
 
 
@@ -171,6 +171,16 @@ def test_a_choice_of_tools_has_its_words(params, choice):
     assert sent(params=params)["tool_choice"] == choice
 
 
+def test_the_version_is_sent_with_and_without_a_key():
+    for key, more in ((None, {}), ("k", {}), ("k", {"api_version": "1"})):
+        with model_server(raw(response(text("yes")))) as server:
+            asking(server, key=key, **more)
+        headers = server.requests[0].headers
+        assert headers["anthropic-version"] == "2023-06-01"
+        assert headers.get("x-api-key") == key
+        assert headers.get("api-key") == (key if more else None)  # Azure's, beside its own
+
+
 # ---- what is cached -----------------------------------------------------------------------------
 
 
@@ -182,6 +192,12 @@ def test_the_words_of_the_system_are_marked():
     body = cached([{"role": "system", "content": "s"}, *ASK])
     assert body["system"] == [{**text("s"), **CACHED}]
     assert body["messages"] == ASK
+
+
+def test_a_mark_of_the_users_own_stays():
+    own = {**text("s"), "cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    body = cached([{"role": "system", "content": [own]}, *ASK])
+    assert body["system"] == [own]
 
 
 def test_without_them_the_tools_are():
@@ -303,9 +319,10 @@ def test_parallel_tool_calls_are_joined_each_by_its_number():
 
 def test_a_refusal_in_a_stream_says_why():
     details = {"type": "refusal", "category": "bio", "explanation": "Too risky."}
-    with model_server(stream(START, *ended("refusal", stop_details=details))) as server:
-        with pytest.raises(InvalidReplyError, match="the model refuses: Too risky"):
-            asking(server, stream=True)
+    events = stream(START, *ended("refusal", stop_details=details))
+    why = "the model refuses: Too risky"
+    with model_server(events) as server, pytest.raises(InvalidReplyError, match=why):
+        asking(server, stream=True)
 
 
 @pytest.mark.parametrize(

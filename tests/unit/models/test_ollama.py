@@ -101,10 +101,11 @@ def test_a_question_says_that_it_is_not_streamed():
 
 def test_a_conversation_is_sent_as_by_the_sdk():
     function = {"name": "f", "arguments": '{"a": 1}'}
+    marked = {"type": "text", "text": "t", "cache_control": {"type": "ephemeral"}}
     image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
     _, body = sent(
         [
-            {"role": "developer", "content": "s"},
+            {"role": "developer", "content": [{"type": "text", "text": "s"}, marked]},
             {"role": "user", "content": [{"type": "text", "text": "q"}, image]},
             {
                 "role": "assistant",
@@ -120,7 +121,7 @@ def test_a_conversation_is_sent_as_by_the_sdk():
         ]
     )
     assert body["messages"] == [
-        {"role": "system", "content": "s"},
+        {"role": "system", "content": "s\n\nt"},
         {"role": "user", "content": "q", "images": [PNG]},
         {
             "role": "assistant",
@@ -366,7 +367,7 @@ def test_the_address_of_the_compatible_api_is_said_to_be_wrong():
         server.url += "/v1/v1"
         with pytest.raises(SetupError) as caught:
             asking(server)
-    assert caught.value.hint == "check the address: ollama's own is http://localhost:11434"
+    assert caught.value.hint == "check the address; that of ollama is http://localhost:11434"
 
 
 # ---- embeddings ---------------------------------------------------------------------------------

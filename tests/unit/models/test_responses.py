@@ -1,4 +1,4 @@
-"""OpenAI's Responses: what is sent is what its SDK sends, and what comes back is read as it does."""
+"""OpenAI's Responses: what is sent is what its SDK sends, and replies are read as it does."""
 
 import asyncio
 import json

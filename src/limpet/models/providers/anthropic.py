@@ -16,7 +16,6 @@ from limpet.models.providers.messages import (
     parts_of,
     schema_of,
     split,
-    text_of,
     tool_calls_of,
 )
 
@@ -47,10 +46,11 @@ class Anthropic(Provider):
     prefixes = ("sk-ant-",)
     can = frozenset({"schema", "tools", "images", "documents", "stream", "caching"})
     defaults = {"max_tokens": 4096}  # noqa: RUF012 - never changed
+    fixed_headers = {"anthropic-version": "2023-06-01"}  # noqa: RUF012 - never changed
     models_path = "/v1/models"
 
     def headers(self, key: str) -> dict[str, str]:
-        return {"x-api-key": key, "anthropic-version": "2023-06-01"}
+        return {"x-api-key": key}
 
     def path(self, model: str, *, stream: bool) -> str:  # noqa: ARG002
         return "/v1/messages"
@@ -66,7 +66,7 @@ class Anthropic(Provider):
         if request.get("user") is not None:
             body["metadata"] = {"user_id": request["user"]}
         if ours:
-            body["system"] = "\n\n".join(text_of(one, self.name) for one in ours)
+            body["system"] = _system(ours)
         if tools := _tools(request):
             body["tools"] = tools
         if (choice := _choice(request)) is not None:
@@ -116,6 +116,13 @@ def _turns(messages: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
         else:
             turns.append({"role": role, "content": content})
     return turns
+
+
+def _system(messages: list[Mapping[str, Any]]) -> Any:
+    parts = [part for message in messages for part in parts_of(message)]
+    if all(isinstance(part, str) for part in parts):
+        return "\n\n".join(map(str, parts))
+    return [_block(part) for part in parts]
 
 
 def _as_blocks(content: Any) -> list[Any]:
@@ -226,7 +233,7 @@ def _marked(blocks: list[Any]) -> list[Any]:
     can_be = (
         isinstance(last, Mapping) and last.get("type") not in _UNMARKED and last.get("text") != ""
     )
-    return [*before, {**last, "cache_control": _CACHED}] if can_be else blocks
+    return [*before, {"cache_control": _CACHED, **last}] if can_be else blocks
 
 
 # ---- a response ---------------------------------------------------------------------------------

@@ -116,6 +116,8 @@ def _texts_and_images(message: Mapping[str, Any]) -> tuple[list[str], list[str]]
     for part in parts_of(message):
         if isinstance(part, str):
             texts += [part] if part else []
+        elif isinstance(part, Mapping) and isinstance(part.get("text"), str):
+            texts.append(part["text"])  # with a mark for a cache
         elif not isinstance(part, Source) or part.kind != "image":
             kind = part.kind if isinstance(part, Source) else part.get("type")
             raise PermanentError(f"ollama: a message has a part of the type {kind!r}")

@@ -8,6 +8,7 @@ from model_server import failure, model_server, raw
 
 from limpet.errors import InvalidReplyError, LimpetError, PermanentError, SetupError
 from limpet.models import openai_api, provider_api
+from limpet.models.chat import most_usage
 from limpet.models.provider import owner_of
 from limpet.models.providers.responses import Responses
 from limpet.pacing.signals import FailureKind, classify
@@ -253,6 +254,13 @@ def test_embeddings_have_the_path_of_openai():
     (asked,) = server.requests
     assert asked.path == "/v1/embeddings"
     assert asked.json == {"encoding_format": "float", "model": "m", "input": ["a", "bbb"]}
+
+
+@pytest.mark.parametrize("name", ["previous_response_id", "conversation", "prompt"])
+def test_no_bound_is_known_for_a_prompt_that_the_server_has(name):
+    body = {"messages": ASK, "max_tokens": 5}
+    assert most_usage("m", body) is not None
+    assert most_usage("m", {**body, name: "id_1"}) is None
 
 
 # ---- what comes back ----------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Google's Gemini."""
 
 import mimetypes
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
@@ -10,6 +10,7 @@ from limpet.models.failures import KEY_REFUSED
 from limpet.models.provider import Joiner, Provider, Request
 from limpet.models.providers.messages import (
     Source,
+    ToolCall,
     at,
     completion_of,
     forced_tool,
@@ -35,23 +36,25 @@ _CONFIG = {
 }  # fmt: skip
 _TRANSLATED = {
     *_CONFIG, "cache", "messages", "model", "reasoning_effort", "response_format", "tool_choice",
-    "tools",
-}  # fmt: skip
+    "tools"}  # fmt: skip
+_FUNCTION = {"name": "name", "description": "description", "parameters": "parametersJsonSchema"}
 _CHOICES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 # Models before the third take a number of tokens; these are those of Google's own translation.
 _WITH_BUDGETS = "gemini-2."
 _BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
-_FINISHES = {"STOP": "stop", "MAX_TOKENS": "length", "CONTINUATION": "length"}
-"""Any other reason is a failure: of a filter, or of the model, which may succeed when repeated."""
-_FILTERS = {
+_FILTERS = (
     "BLOCKLIST", "ESCALATION", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_SAFETY",
     "LANGUAGE", "MODEL_ARMOR", "PROHIBITED_CONTENT", "PUP_LIMITED_DISABLED", "RECITATION",
     "SAFETY", "SPII",
+)  # fmt: skip
+_FINISHES = {
+    "": None, "FINISH_REASON_UNSPECIFIED": None, "STOP": "stop", "MAX_TOKENS": "length",
+    "CONTINUATION": "length", **dict.fromkeys(_FILTERS, "content_filter"),
 }  # fmt: skip
+"""Any other reason is a failure of the model, which may succeed when repeated."""
 _CHOSEN, _TOP = ("logprobsResult", "chosenCandidates"), ("logprobsResult", "topCandidates")
 _JOINED = (("content", "parts"), _CHOSEN, _TOP)
 """The lists of a candidate that come in pieces."""
-_UNSPECIFIED = "_UNSPECIFIED"
 _HARMLESS = ("", "NEGLIGIBLE", "LOW")
 
 
@@ -97,13 +100,9 @@ class Gemini(Provider):
         candidates, blocked = mappings(body, "candidates"), _blocked(body)
         if not candidates and not blocked:
             return body
+        more = {"usage": _usage(body.get("usageMetadata")), "model": body.get("modelVersion")}
         whole = completion_of(
-            None,
-            finish="content_filter",
-            why=blocked,
-            usage=_usage(body.get("usageMetadata")),
-            model=body.get("modelVersion"),
-            error=body.get("error"),
+            None, finish="content_filter", why=blocked, error=body.get("error"), **more
         )
         return whole if blocked else {**whole, "choices": [*map(_choice_in, candidates)]}
 
@@ -123,22 +122,23 @@ class Gemini(Provider):
 
 def _turns(messages: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
     names = {call.id: call.name for message in messages for call in tool_calls_of(message)}
-    said = (
-        ("user", [_result(one, names)])
-        if one.get("role") == "tool"
-        else ("model" if one.get("role") == "assistant" else "user", [*_parts(one)])
-        for one in messages
-    )
-    return in_turns(said, "parts")
+    roles = ("model" if one.get("role") == "assistant" else "user" for one in messages)
+    return in_turns(zip(roles, (_parts(one, names) for one in messages), strict=True), "parts")
 
 
-def _parts(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield from (_part(part) for part in parts_of(message) if part != "")
-    for call in tool_calls_of(message):
-        id_ = {"id": call.id} if call.id else {}
-        part = {"functionCall": {**id_, "name": call.name, "args": call.arguments or {}}}
-        signature = text_in(call.extra, "google", "thought_signature")
-        yield {**part, "thoughtSignature": signature} if signature else part
+def _parts(message: Mapping[str, Any], names: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    if message.get("role") == "tool":
+        return [_result(message, names)]
+    said = (_part(part) for part in parts_of(message) if part != "")
+    return [*said, *map(_call, tool_calls_of(message))]
+
+
+def _call(call: ToolCall) -> Mapping[str, Any]:
+    part = {"functionCall": {"name": call.name, "args": call.arguments or {}}}
+    if call.id:
+        part["functionCall"]["id"] = call.id
+    signature = text_in(call.extra, "google", "thought_signature")
+    return {**part, "thoughtSignature": signature} if signature else part
 
 
 def _part(part: str | Source | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -159,26 +159,19 @@ def _result(message: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, A
     value: Any = None
     with suppress(ValueError):
         value = parse_json(text.encode())
-    result: dict[str, Any] = {
+    result = {
+        "id": id_,
         "name": names.get(id_) or message.get("name"),
-        "response": value if isinstance(value, dict) else {"output": text},
+        "response": value if value and isinstance(value, dict) else {"output": text},
+        "parts": [_part(part) for part in parts if not isinstance(part, str)],
     }
-    if id_:
-        result["id"] = id_
-    if media := [_part(part) for part in parts if not isinstance(part, str)]:
-        result["parts"] = media
-    return {"functionResponse": result}
+    return {"functionResponse": {name: value for name, value in result.items() if value}}
 
 
 def _tools(request: Request) -> list[Any]:
     functions, others = functions_of(request)
     ours = [
-        {
-            "name": one.get("name"),
-            **({"description": one["description"]} if one.get("description") else {}),
-            **({"parametersJsonSchema": one["parameters"]} if one.get("parameters") else {}),
-        }
-        for one in functions
+        {own: one[name] for name, own in _FUNCTION.items() if one.get(name)} for one in functions
     ]
     return [*([{"functionDeclarations": ours}] if ours else []), *others]
 
@@ -194,10 +187,10 @@ def _config(request: Request) -> dict[str, Any]:
     config = renamed(request, _CONFIG)
     if (effort := request.get("reasoning_effort")) is not None:
         with_budget = str(request["model"]).removeprefix("models/").startswith(_WITH_BUDGETS)
-        budget, level = _BUDGETS.get(str(effort), effort), str(effort).upper()
-        config["thinkingConfig"] = (
-            {"thinkingBudget": budget} if with_budget else {"thinkingLevel": level}
-        )
+        thinking = {"thinkingLevel": str(effort).upper()}
+        if with_budget:
+            thinking = {"thinkingBudget": _BUDGETS.get(str(effort), effort)}
+        config["thinkingConfig"] = thinking
     if request.get("response_format") not in (None, {"type": "text"}):
         config["responseMimeType"] = "application/json"
     if (schema := schema_of(request)) is not None:
@@ -212,7 +205,7 @@ def _blocked(body: Any) -> str:
     """Return why the prompt was blocked; empty: it was not."""
     feedback = at(body, "promptFeedback")
     reason, said = text_in(feedback, "blockReason"), text_in(feedback, "blockReasonMessage")
-    is_blocked = reason and not reason.endswith(_UNSPECIFIED)
+    is_blocked = reason not in ("", "BLOCKED_REASON_UNSPECIFIED")
     return f"of the prompt: {_explained(reason, feedback, said)}" if is_blocked else ""
 
 
@@ -236,7 +229,7 @@ def _choice_in(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
         if isinstance(call := part.get("functionCall"), Mapping) and text_in(call, "name")
     ]
     reason = text_in(candidate, "finishReason")
-    finish = _finish(reason)
+    finish = _FINISHES.get(reason, "error")
     choice: dict[str, Any] = completion_of(
         "".join(texts) or None,
         finish="tool_calls" if calls and finish == "stop" else finish,
@@ -247,12 +240,6 @@ def _choice_in(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
     if logprobs := _logprobs(candidate):
         choice["logprobs"] = {"content": logprobs}
     return choice
-
-
-def _finish(reason: str) -> str | None:
-    if not reason or reason.endswith(_UNSPECIFIED):
-        return None
-    return _FINISHES.get(reason) or ("content_filter" if reason in _FILTERS else "error")
 
 
 def _logprobs(candidate: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -292,7 +279,7 @@ class _Candidates(Joiner):
         for piece in pieces:
             index = str(piece.get("index") or 0)
             self._candidates.setdefault(index, []).append(piece)
-            if _finish(text_in(piece, "finishReason")):
+            if _FINISHES.get(text_in(piece, "finishReason"), "error"):
                 self._ended.add(index)
         all_ended = bool(self._ended) and len(self._ended) == len(self._candidates)
         self.is_done = all_ended or bool(_blocked(self.body))

@@ -187,10 +187,9 @@ def _config(request: Request) -> dict[str, Any]:
     config = renamed(request, _CONFIG)
     if (effort := request.get("reasoning_effort")) is not None:
         with_budget = str(request["model"]).removeprefix("models/").startswith(_WITH_BUDGETS)
-        thinking = {"thinkingLevel": str(effort).upper()}
-        if with_budget:
-            thinking = {"thinkingBudget": _BUDGETS.get(str(effort), effort)}
-        config["thinkingConfig"] = thinking
+        level = {"thinkingLevel": str(effort).upper()}
+        budget = {"thinkingBudget": _BUDGETS.get(str(effort), effort)}
+        config["thinkingConfig"] = budget if with_budget else level
     if request.get("response_format") not in (None, {"type": "text"}):
         config["responseMimeType"] = "application/json"
     if (schema := schema_of(request)) is not None:
@@ -287,15 +286,13 @@ class _Candidates(Joiner):
         return any(part.get("text") or part.get("functionCall") for part in parts)
 
     def joined(self) -> dict[str, Any]:
-        return {
-            **self.body,
-            "candidates": [_joined(one) for _, one in sorted(self._candidates.items())],
-        }
+        pieces = [one for _, one in sorted(self._candidates.items())]
+        return {**self.body, "candidates": [*map(_joined, pieces)]}
 
 
 def _joined(pieces: list[Mapping[str, Any]]) -> dict[str, Any]:
     whole = {name: value for piece in pieces for name, value in piece.items() if value is not None}
+    whole |= {holder: {} for holder, _ in _JOINED}
     for holder, name in _JOINED:
-        if found := [one for piece in pieces for one in mappings(piece, holder, name)]:
-            whole[holder] = {**whole[holder], name: found}
+        whole[holder][name] = [one for piece in pieces for one in mappings(piece, holder, name)]
     return whole

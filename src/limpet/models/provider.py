@@ -57,6 +57,7 @@ class Provider:
     Attributes:
         name: Its key in `eval.yml`.
         address: Where it is; empty: that has to be said.
+        address_hint: How to say it without an address; None: there is no such way.
         key: Where its key is found, if that is not said.
         prefixes: How its keys begin.
         can: What it can do, of `ABILITIES`.
@@ -67,6 +68,7 @@ class Provider:
 
     name: str
     address: str = ""
+    address_hint: str | None = None
     key: str | None = None
     prefixes: tuple[str, ...] = ()
     can: frozenset[str] = frozenset(ABILITIES)
@@ -79,7 +81,7 @@ class Provider:
         return {"Authorization": f"Bearer {key}"}
 
     def path(self, model: str, *, stream: bool) -> str:
-        """Return the path of a request, below the address."""
+        """Return the path of a request below the address, quoted; it may have a query."""
         raise NotImplementedError
 
     def url(self, address: str, path: str) -> str:
@@ -87,7 +89,7 @@ class Provider:
         return address + path
 
     models_path: str = "/models"
-    """Where its models are listed."""
+    """Where its models are listed; empty: nowhere."""
     embeddings_path: str = "/embeddings"
     """Where it makes embeddings, as OpenAI does."""
 
@@ -113,6 +115,18 @@ class Provider:
     def joiner(self) -> Joiner:
         """Return what joins the events of a stream."""
         raise NotImplementedError
+
+    def refusal(self, body: Any, headers: Mapping[str, str]) -> Any:  # noqa: ARG002
+        """Return the body of an error status as Chat Completions has it."""
+        return body
+
+    async def signed(self, url: str, body: bytes) -> Mapping[str, str]:  # noqa: ARG002
+        """Return the headers that stand for the key in a request without one.
+
+        Raises:
+            SetupError: It cannot be signed.
+        """
+        return {}
 
     def check(self, params: Mapping[str, Any]) -> None:
         """Check that it can do what is asked for.

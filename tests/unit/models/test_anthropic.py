@@ -244,8 +244,11 @@ def test_thoughts_are_beside_the_text_and_hidden_ones_nowhere():
 @pytest.mark.parametrize(
     ("details", "why"),
     [
-        ({"category": "bio", "explanation": "Too risky."}, "the model refuses: Too risky."),
-        ({"category": "cyber", "explanation": None}, "the model refuses: cyber"),
+        (
+            {"category": "bio", "explanation": "Too risky."},
+            "a content filter stopped the reply: Too risky.",
+        ),
+        ({"category": "cyber", "explanation": None}, "a content filter stopped the reply: cyber"),
         (None, "a content filter stopped the reply"),
         (["x"], "a content filter stopped the reply"),
     ],
@@ -320,7 +323,7 @@ def test_parallel_tool_calls_are_joined_each_by_its_number():
 def test_a_refusal_in_a_stream_says_why():
     details = {"type": "refusal", "category": "bio", "explanation": "Too risky."}
     events = stream(START, *ended("refusal", stop_details=details))
-    why = "the model refuses: Too risky"
+    why = "a content filter stopped the reply: Too risky"
     with model_server(events) as server, pytest.raises(InvalidReplyError, match=why):
         asking(server, stream=True)
 

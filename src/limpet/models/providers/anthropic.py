@@ -16,6 +16,7 @@ from limpet.models.providers.messages import (
     parts_of,
     schema_of,
     split,
+    text_in,
     tool_calls_of,
 )
 
@@ -93,7 +94,8 @@ class Anthropic(Provider):
                 if block.get("type") == "tool_use" and isinstance(block.get("name"), str)
             ],
             reasoning="".join(_texts(blocks, "thinking")),
-            refusal=_refusal(body.get("stop_details")) if finish == "refusal" else "",
+            why=text_in(body, "stop_details", "explanation")
+            or text_in(body, "stop_details", "category"),
             usage=_usage(body.get("usage")),
             model=body.get("model"),
         )
@@ -242,12 +244,6 @@ def _marked(blocks: list[Any]) -> list[Any]:
 def _texts(blocks: list[Mapping[str, Any]], kind: str) -> list[str]:
     texts = [block.get(kind) for block in blocks if block.get("type") == kind]
     return [text for text in texts if isinstance(text, str)]
-
-
-def _refusal(details: Any) -> str:
-    found = details if isinstance(details, Mapping) else {}
-    said = (found.get(name) for name in ("explanation", "category"))
-    return next((text for text in said if isinstance(text, str)), "")
 
 
 def _usage(reported: Any) -> Any:

@@ -10,8 +10,12 @@ from limpet.models.providers.messages import (
     SYSTEM,
     Source,
     completion_of,
+    mappings,
+    merged,
     parts_of,
+    renamed,
     schema_of,
+    text_in,
     tool_calls_of,
 )
 
@@ -21,6 +25,8 @@ _TRANSLATED = {
     "max_completion_tokens", "max_tokens", "messages", "options", "reasoning_effort",
     "response_format", "stop", "tool_choice", "tools",
 }  # fmt: skip
+
+_RENAMED = {"max_tokens": "num_predict", "max_completion_tokens": "num_predict", "stop": "stop"}
 
 
 class Ollama(Provider):
@@ -36,9 +42,7 @@ class Ollama(Provider):
         return "/api/chat"
 
     def names(self, body: Any) -> list[str]:
-        models = body.get("models") if isinstance(body, Mapping) else None
-        entries = models if isinstance(models, list) else []
-        names = [one.get("model") or one.get("name") for one in entries if isinstance(one, Mapping)]
+        names = [one.get("model") or one.get("name") for one in mappings(body, "models")]
         return [name for name in names if isinstance(name, str)]
 
     def body(self, request: Request, *, stream: bool) -> dict[str, Any]:
@@ -67,13 +71,12 @@ class Ollama(Provider):
         content, logprobs = message.get("content"), body.get("logprobs")
         # An empty text is an answer, unless the model thought until it was cut off, or did not run.
         is_text = isinstance(content, str) and bool(content or (finish == "stop" and not calls))
-        thoughts = message.get("thinking")
         counts = {name: body.get(name) for name in ("prompt_eval_count", "eval_count")}
         return completion_of(
             content if is_text else None,
             finish="tool_calls" if calls and finish == "stop" else finish,
             calls=calls,
-            reasoning=thoughts if isinstance(thoughts, str) else "",
+            reasoning=text_in(message, "thinking"),
             logprobs=logprobs if isinstance(logprobs, list) else (),
             model=body.get("model"),
             **counts,
@@ -98,7 +101,7 @@ def _messages(messages: Any) -> Iterator[dict[str, Any]]:
             made["content"] = "\n\n".join(texts)
         if images:
             made["images"] = images
-        if isinstance(thoughts := message.get("reasoning_content"), str) and thoughts:
+        if thoughts := text_in(message, "reasoning_content"):
             made["thinking"] = thoughts
         if calls:
             made["tool_calls"] = [
@@ -148,16 +151,10 @@ def _format(request: Request) -> Any:
     return "json" if is_json else schema_of(request)
 
 
-def _options(request: Request) -> dict[str, Any]:
+def _options(request: Request) -> Any:
     known = {*_OWN, *_TRANSLATED}
     options = {name: value for name, value in request.items() if name not in known}
-    for name in ("max_tokens", "max_completion_tokens"):
-        if request.get(name) is not None:
-            options["num_predict"] = request[name]
-    if (stop := request.get("stop")) is not None:
-        options["stop"] = [stop] if isinstance(stop, str) else stop
-    given = request.get("options")
-    return {**options, **given} if isinstance(given, Mapping) else options
+    return merged(options | renamed(request, _RENAMED), request.get("options"))
 
 
 # ---- a response ---------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from limpet.models.provider import Joiner, Provider, Request
-from limpet.models.providers.messages import completion_of
+from limpet.models.providers.messages import completion_of, mappings, merged, text_in
 
 _PATH = "/responses"
 _DEPLOYMENT = re.compile(r"/deployments/[^/]+$")
@@ -45,7 +45,8 @@ class Responses(Provider):
             if request.get(name) is not None:
                 body["max_output_tokens"] = request[name]
         if request.get("reasoning_effort") is not None:
-            body["reasoning"] = {"effort": request["reasoning_effort"], **_of(body, "reasoning")}
+            effort = {"effort": request["reasoning_effort"]}
+            body["reasoning"] = merged(effort, body.get("reasoning"))
         if request.get("logprobs"):
             body["include"] = [*(request.get("include") or ()), _LOGPROBS]
         if request.get("tools"):
@@ -53,7 +54,7 @@ class Responses(Provider):
         if request.get("tool_choice") is not None:
             body["tool_choice"] = _flat(request["tool_choice"])
         if text := _text(request):
-            body["text"] = {**text, **_of(body, "text")}
+            body["text"] = merged(text, body.get("text"))
         if stream:
             body["stream"] = True
         return body
@@ -65,8 +66,8 @@ class Responses(Provider):
             return {**body, "error": error}
         if not isinstance(body.get("output"), list):
             return body
-        items = [item for item in body["output"] if isinstance(item, Mapping)]
-        parts = [part for item in items for part in _list(item, "content", "message")]
+        items = mappings(body, "output")
+        parts = [*_parts(items, "message", "content")]
         texts = [part for part in parts if isinstance(part.get("text"), str)]
         calls = [
             {"id": item.get("call_id"), "name": item["name"], "arguments": item.get("arguments")}
@@ -77,9 +78,9 @@ class Responses(Provider):
             "".join(part["text"] for part in texts) if texts else None,
             finish=_finish(body) or ("tool_calls" if calls else "stop"),
             calls=calls,
-            reasoning="\n\n".join(_thoughts(items)),
+            reasoning="\n\n".join(filter(None, _thoughts(items))),
             refusal="".join(str(part["refusal"]) for part in parts if part.get("refusal")),
-            logprobs=[one for part in texts for one in _list(part, "logprobs")],
+            logprobs=[one for part in texts for one in mappings(part, "logprobs")],
             usage=body.get("usage"),
             model=body.get("model"),
         )
@@ -173,11 +174,6 @@ def _text(request: Request) -> dict[str, Any]:
     return found if verbosity is None else {**found, "verbosity": verbosity}
 
 
-def _of(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = body.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
 # ---- a response ---------------------------------------------------------------------------------
 
 
@@ -194,22 +190,19 @@ def _error(body: Mapping[str, Any]) -> Any:
 def _finish(body: Mapping[str, Any]) -> str | None:
     if body.get("status") != "incomplete":
         return None
-    reason = _of(body, "incomplete_details").get("reason")
-    return _FINISHES.get(reason, reason) if isinstance(reason, str) else "length"
+    reason = text_in(body, "incomplete_details", "reason")
+    return _FINISHES.get(reason, reason) or "length"
+
+
+def _parts(items: list[Mapping[str, Any]], kind: str, name: str) -> Iterator[Mapping[str, Any]]:
+    for item in items:
+        if item.get("type") == kind:
+            yield from mappings(item, name)
 
 
 def _thoughts(items: list[Mapping[str, Any]]) -> Iterator[str]:
-    for item in items:
-        for name in ("summary", "content"):
-            for part in _list(item, name, "reasoning"):
-                if isinstance(part.get("text"), str):
-                    yield part["text"]
-
-
-def _list(item: Mapping[str, Any], name: str, kind: str | None = None) -> list[Any]:
-    """Return the objects in a list of an item of this type."""
-    values = item.get(name) if kind in (None, item.get("type")) else None
-    return [one for one in values if isinstance(one, Mapping)] if isinstance(values, list) else []
+    for name in ("summary", "content"):
+        yield from (text_in(part, "text") for part in _parts(items, "reasoning", name))
 
 
 class _Events(Joiner):

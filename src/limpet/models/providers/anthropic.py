@@ -35,7 +35,6 @@ _TRANSLATED = {
     "cache", "max_completion_tokens", "messages", "model", "parallel_tool_calls",
     "reasoning_effort", "response_format", "stop", "tool_choice", "tools", "user",
 }  # fmt: skip
-_UNMARKED = ("thinking", "redacted_thinking")
 
 
 class Anthropic(Provider):
@@ -122,7 +121,7 @@ def _turns(messages: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _system(messages: list[Mapping[str, Any]]) -> Any:
     parts = [part for message in messages for part in parts_of(message)]
-    if all(isinstance(part, str) for part in parts):
+    if all(type(part) is str for part in parts):
         return "\n\n".join(map(str, parts))
     return [_block(part) for part in parts]
 
@@ -213,29 +212,11 @@ def _output(request: Request) -> dict[str, Any]:
 
 
 def _mark_constant(body: dict[str, Any]) -> None:
-    """Mark the end of what is the same in each request.
-
-    These are the system's words, or else the tools; and all messages before the last, like the
-    examples of a judge, and the parts of the last before its last part, like a document.
-    """
-    if body.get("system"):
-        body["system"] = _marked(_as_blocks(body["system"]))
-    elif body.get("tools"):
-        body["tools"] = _marked(body["tools"])
-    *before, last = body["messages"] or [{"content": []}]
-    blocks = _as_blocks(last["content"])
-    if len(blocks) > 1:
-        last["content"] = [*_marked(blocks[:-1]), blocks[-1]]
-    elif before:
-        before[-1]["content"] = _marked(_as_blocks(before[-1]["content"]))
-
-
-def _marked(blocks: list[Any]) -> list[Any]:
-    *before, last = blocks or [None]
-    can_be = (
-        isinstance(last, Mapping) and last.get("type") not in _UNMARKED and last.get("text") != ""
-    )
-    return [*before, {"cache_control": _CACHED, **last}] if can_be else blocks
+    """Mark the end of what is the same in each request: the system's words, or else the tools."""
+    name = "system" if body.get("system") else "tools"
+    *before, last = _as_blocks(body.get(name) or [None])
+    if isinstance(last, Mapping):
+        body[name] = [*before, {"cache_control": _CACHED, **last}]
 
 
 # ---- a response ---------------------------------------------------------------------------------

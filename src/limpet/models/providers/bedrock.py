@@ -178,7 +178,7 @@ class Bedrock(Provider):
             self._credentials = self._credentials or session.Session().get_credentials()
             frozen = self._credentials and self._credentials.get_frozen_credentials()
             auth.SigV4Auth(frozen, "bedrock", region).add_auth(request)
-        except exceptions.BotoCoreError as error:
+        except (exceptions.BotoCoreError, exceptions.ClientError) as error:
             hint = f"check the AWS credentials, or set {_TOKEN} to an API key"
             raise SetupError(f"bedrock: no AWS credentials: {error}", hint=hint) from error
         return dict(request.headers.items())

@@ -331,6 +331,8 @@ class ModelServer:
 
     @property
     def _key_hint(self) -> str:
+        if self._key.value is None and self.provider.keyless_hint:
+            return self.provider.keyless_hint
         owner = owner_of(self._key.value or "")
         if owner is None or owner == self.provider.name or self.provider.prefixes == ():
             return self._key.hint

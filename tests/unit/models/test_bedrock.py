@@ -327,6 +327,15 @@ def test_a_signature_is_not_sent_to_another_server():
     assert not other.requests
 
 
+@pytest.mark.usefixtures("_credentials")
+def test_refused_credentials_are_not_called_a_missing_key():
+    pytest.importorskip("botocore", reason="the extra bedrock")
+    answer = problem(403, "UnrecognizedClientException", "The security token is invalid.")
+    with native_server(answer) as server, pytest.raises(SetupError, match="token") as caught:
+        asking_without_key(server)
+    assert "check the AWS credentials" in caught.value.hint
+
+
 def test_a_profile_that_does_not_exist_is_said(monkeypatch, tmp_path):
     pytest.importorskip("botocore", reason="the extra bedrock")
     monkeypatch.setenv("AWS_PROFILE", "nobody")
@@ -451,8 +460,26 @@ def test_a_key_of_another_provider_is_recognised():
 # ---- any type at any place ----------------------------------------------------------------------
 
 names = st.sampled_from(
-    "output message content text toolUse name input reasoningContent reasoningText usage trace "
-    "citationsContent stopReason guardrail actionReason error __type Message".split()
+    [
+        "output",
+        "message",
+        "content",
+        "text",
+        "toolUse",
+        "name",
+        "input",
+        "reasoningContent",
+        "reasoningText",
+        "usage",
+        "trace",
+        "citationsContent",
+        "stopReason",
+        "guardrail",
+        "actionReason",
+        "error",
+        "__type",
+        "Message",
+    ]
 )
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

@@ -494,9 +494,27 @@ def test_a_stream_that_is_blocked_or_breaks_says_why():
 # ---- any type at any place ----------------------------------------------------------------------
 
 names = st.sampled_from(
-    "candidates content parts text thought functionCall name args finishReason index error "
-    "promptFeedback blockReason safetyRatings usageMetadata modelVersion logprobsResult "
-    "chosenCandidates topCandidates".split()
+    [
+        "candidates",
+        "content",
+        "parts",
+        "text",
+        "thought",
+        "functionCall",
+        "name",
+        "args",
+        "finishReason",
+        "index",
+        "error",
+        "promptFeedback",
+        "blockReason",
+        "safetyRatings",
+        "usageMetadata",
+        "modelVersion",
+        "logprobsResult",
+        "chosenCandidates",
+        "topCandidates",
+    ]
 )
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

@@ -459,28 +459,11 @@ def test_a_key_of_another_provider_is_recognised():
 
 # ---- any type at any place ----------------------------------------------------------------------
 
-names = st.sampled_from(
-    [
-        "output",
-        "message",
-        "content",
-        "text",
-        "toolUse",
-        "name",
-        "input",
-        "reasoningContent",
-        "reasoningText",
-        "usage",
-        "trace",
-        "citationsContent",
-        "stopReason",
-        "guardrail",
-        "actionReason",
-        "error",
-        "__type",
-        "Message",
-    ]
-)
+names = st.sampled_from((
+    "output", "message", "content", "text", "toolUse", "name", "input", "reasoningContent",
+    "reasoningText", "usage", "trace", "citationsContent", "stopReason", "guardrail",
+    "actionReason", "error", "__type", "Message",
+))  # fmt: skip
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(names, inner, max_size=4),

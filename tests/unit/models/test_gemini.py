@@ -493,29 +493,11 @@ def test_a_stream_that_is_blocked_or_breaks_says_why():
 
 # ---- any type at any place ----------------------------------------------------------------------
 
-names = st.sampled_from(
-    [
-        "candidates",
-        "content",
-        "parts",
-        "text",
-        "thought",
-        "functionCall",
-        "name",
-        "args",
-        "finishReason",
-        "index",
-        "error",
-        "promptFeedback",
-        "blockReason",
-        "safetyRatings",
-        "usageMetadata",
-        "modelVersion",
-        "logprobsResult",
-        "chosenCandidates",
-        "topCandidates",
-    ]
-)
+names = st.sampled_from((
+    "candidates", "content", "parts", "text", "thought", "functionCall", "name", "args",
+    "finishReason", "index", "error", "promptFeedback", "blockReason", "safetyRatings",
+    "usageMetadata", "modelVersion", "logprobsResult", "chosenCandidates", "topCandidates",
+))  # fmt: skip
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(names, inner, max_size=4),

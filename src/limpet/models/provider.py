@@ -59,6 +59,7 @@ class Provider:
         address: Where it is; empty: that has to be said.
         address_hint: How to say it without an address; None: there is no such way.
         key: Where its key is found, if that is not said.
+        keyless_hint: What to do if it refuses a request without a key; None: give one.
         prefixes: How its keys begin.
         can: What it can do, of `ABILITIES`.
         most: The parameter that limits the tokens of a reply, for hints.
@@ -70,6 +71,7 @@ class Provider:
     address: str = ""
     address_hint: str | None = None
     key: str | None = None
+    keyless_hint: str | None = None
     prefixes: tuple[str, ...] = ()
     can: frozenset[str] = frozenset(ABILITIES)
     most: str = "max_tokens"

@@ -339,6 +339,8 @@ class ModelServer:
 
     @property
     def _key_hint(self) -> str:
+        if self._key.value is None and self.provider.keyless_hint:
+            return self.provider.keyless_hint
         own, owner = self.provider.prefixes, owner_of(self._key.value or "")
         if owner is None or own in ((), provider(owner).prefixes):
             return self._key.hint

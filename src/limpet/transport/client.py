@@ -402,7 +402,8 @@ class Client:
                     observe(headers=response.headers)
                     pause_s = deadlines.between_bytes_timeout
                     return await read(HttpReply(response, where, self._most, pause_s))
-                url = self._redirected(response, method, url, where)
+                secret = self._has_credentials or bool(headers)
+                url = self._redirected(response, method, url, where, secret=secret)
             finally:
                 response.release()  # closes the connection if the body was not read to its end
         raise PermanentError(f"{where}: redirected more than {_MOST_REDIRECTS} times")
@@ -426,7 +427,7 @@ class Client:
         )
 
     def _redirected(
-        self, response: aiohttp.ClientResponse, method: str, url: URL, where: str
+        self, response: aiohttp.ClientResponse, method: str, url: URL, where: str, *, secret: bool
     ) -> URL:
         """Return the target of a redirect, if it may be followed."""
         status = response.status
@@ -448,7 +449,7 @@ class Client:
             )
         moved = (target.scheme, target.host, target.port) != (url.scheme, url.host, url.port)
         safer = target.scheme == "https" and url.scheme == "http" and target.host == url.host
-        if moved and not safer and self._has_credentials:
+        if moved and not safer and secret:
             raise PermanentError(
                 f"{where}: redirects to another server, {shown}: headers are not sent there",
                 hint="use that address if it is the right one",

@@ -77,6 +77,7 @@ class Bedrock(Provider):
 
     name = "bedrock"
     address_hint = "set AWS_REGION, or give the address"
+    keyless_hint = f"check the AWS credentials and what they permit, or set {_TOKEN} to an API key"
     prefixes = ("ABSK", "bedrock-api-key-")
     can = frozenset({"schema", "tools", "images", "documents", "caching"})
     models_path = ""  # another server has the list
@@ -178,9 +179,10 @@ class Bedrock(Provider):
             self._credentials = self._credentials or session.Session().get_credentials()
             frozen = self._credentials and self._credentials.get_frozen_credentials()
             auth.SigV4Auth(frozen, "bedrock", region).add_auth(request)
-        except exceptions.BotoCoreError as error:
-            hint = f"check the AWS credentials, or set {_TOKEN} to an API key"
-            raise SetupError(f"bedrock: no AWS credentials: {error}", hint=hint) from error
+        except (exceptions.BotoCoreError, exceptions.ClientError) as error:
+            raise SetupError(
+                f"bedrock: no AWS credentials: {error}", hint=self.keyless_hint
+            ) from error
         return dict(request.headers.items())
 
 

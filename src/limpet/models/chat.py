@@ -125,6 +125,7 @@ def most_usage(model: str, body: Mapping[str, Any]) -> Usage | None:
         return None
     completion = max(limits) * replies
     counts = {"prompt_tokens": prompt, "completion_tokens": completion}
+    counts["cache_write_tokens"] = prompt  # all of it may be, at a higher price
     return Usage(prompt, completion, models={model: counts})
 
 

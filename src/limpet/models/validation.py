@@ -214,9 +214,9 @@ def _said_of_choices(error: Any, at: Place) -> tuple[Place, str]:
 def _extras(value: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
     patterns = schema.get("patternProperties", ())
     for name in value:
-        if name not in schema.get("properties", ()):
-            if not any(re.search(pattern, name) for pattern in patterns):
-                yield name
+        is_known = name in schema.get("properties", ())
+        if not is_known and not any(re.search(pattern, name) for pattern in patterns):
+            yield name
 
 
 def _listed(keyword: str, asked: Any) -> str:

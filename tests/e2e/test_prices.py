@@ -106,8 +106,11 @@ def test_where_nothing_answered_no_price_is_said_to_be_for_none(tmp_path):
     assert "prices" not in result.summary
 
 
-CACHED = {"prompt_tokens": 1_000_000, "completion_tokens": 0,
-          "prompt_tokens_details": {"cached_tokens": 300_000, "cache_write_tokens": 500_000}}  # fmt: skip
+CACHED = {
+    "prompt_tokens": 1_000_000,
+    "completion_tokens": 0,
+    "prompt_tokens_details": {"cached_tokens": 300_000, "cache_write_tokens": 500_000},
+}
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def check_schema(schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         raise flaw("schema", "must be an object")
     try:
-        text = json.dumps(schema, default=_plain, allow_nan=False)
+        text = _ENCODER.encode(schema)
     except (TypeError, ValueError, RecursionError) as error:
         raise flaw("schema", f"is not JSON: {one_line(str(error))}") from None
     # Imported when used: most runs have no schema.
@@ -174,3 +174,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"a schema cannot contain a {type(value).__name__}")
+
+
+_ENCODER = json.JSONEncoder(default=_plain, allow_nan=False)  # created once, as the decoder

@@ -29,7 +29,7 @@ def delta(index, finish=None, logprobs=None, **piece):
 
 
 def streamed(*chunks):
-    return raw(b"".join(chunks) + b"data: [DONE]\n\n", 200, {"Content-Type": "text/event-stream"})
+    return raw(b"".join(chunks) + b"data: [DONE]\n\n", 201, {"Content-Type": "text/event-stream"})
 
 
 def asked(answer, schema=None, **params):
@@ -82,9 +82,9 @@ def test_the_other_replies_and_the_log_probabilities_are_kept(answer):
 def test_a_stream_of_several_replies_is_over_when_all_are():
     body = b"".join(map(chunk, STREAMED[:6]))  # the second is finished, the others are not
     with pytest.raises(limpet.LimpetError, match="the stream ended before the reply"):
-        asked(raw(body, 200, {"Content-Type": "text/event-stream"}), n=3)
+        asked(raw(body, 201, {"Content-Type": "text/event-stream"}), n=3)
     body = b"".join(map(chunk, STREAMED))  # without [DONE]
-    assert asked(raw(body, 200, {"Content-Type": "text/event-stream"}), n=3).text == "hey"
+    assert asked(raw(body, 201, {"Content-Type": "text/event-stream"}), n=3).text == "hey"
 
 
 def test_with_a_schema_the_others_are_texts():
@@ -123,15 +123,16 @@ def test_odd_values_there_are_no_failure(odd):
     assert asked(streamed(chunk(delta(0, "stop", content="4")), chunk(delta(10**9)))).text == "4"
 
 
-def test_the_trace_keeps_them_unaltered_and_the_answer_has_none():
+def test_the_trace_keeps_them_unaltered_and_the_answer_has_none(tmp_path):
     thought = "hm, " * 20_000
     body = {"choices": [choice(0, "hey", reasoning_content=thought), choice(1, "good day")]}
     body["choices"][0]["logprobs"] = {"content": TOKENS}
     with model_server(raw(body)) as server:
         workflow = openai(server.url, model="m", key=None, prompt="?", params={"n": 2})
-        with_row = [{"id": "1"}]
         output = asyncio.run(called(workflow))
-        result = limpet.evaluate(with_row, workflow, [], show=False)
+        result = limpet.evaluate(
+            [{"id": "1", "question": "?"}], workflow, [], run=tmp_path / "run", show=False
+        )
     assert output.value == "hey"
     (event,) = output.trace
     assert event["reasoning"] == thought

@@ -110,7 +110,8 @@ class Item:
 
 
 USAGE_COUNTS = (
-    "prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens", "total_tokens",
+    "prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens",
+    "reasoning_tokens", "total_tokens",
 )  # fmt: skip
 """The token counts of a `Usage`."""
 
@@ -129,6 +130,7 @@ class Usage:
         models: The same counts by model, as the server calls it.
         times: `runtime`, `llm_latency`, `min_timestamp` and `max_timestamp`, in seconds.
         requested: The requested name of each model that the server calls by another.
+        cache_write_tokens: Input tokens written to a cache.
     """
 
     prompt_tokens: int = 0
@@ -140,6 +142,7 @@ class Usage:
     models: Mapping[str, Mapping[str, int]] | None = None
     times: Mapping[str, float] | None = None
     requested: Mapping[str, str] | None = None
+    cache_write_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

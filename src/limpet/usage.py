@@ -51,6 +51,14 @@ _PATHS: Mapping[str, tuple[str, ...]] = {
         "cached_content_token_count",
         "cachedContentTokenCount",
     ),
+    "cache_write_tokens": (
+        "cache_write_tokens",
+        "cache_creation_input_tokens",
+        "cacheWriteInputTokens",
+        "prompt_tokens_details.cache_write_tokens",
+        "prompt_tokens_details.cache_creation_tokens",
+        "input_token_details.cache_creation",
+    ),
     "reasoning_tokens": (
         "reasoning_tokens",
         "completion_tokens_details.reasoning_tokens",

@@ -104,3 +104,53 @@ def test_where_nothing_answered_no_price_is_said_to_be_for_none(tmp_path):
 
     result = limpet.evaluate(ROWS, fails, prices={"gpt-5": PRICE}, run=tmp_path, show=False)
     assert "prices" not in result.summary
+
+
+CACHED = {
+    "prompt_tokens": 1_000_000,
+    "completion_tokens": 0,
+    "prompt_tokens_details": {"cached_tokens": 300_000, "cache_write_tokens": 500_000},
+}
+
+
+@pytest.mark.parametrize(
+    ("price", "cost"),
+    [
+        ({"prompt": 1, "cached": 0.1, "cache_write": 1.25}, 0.2 + 0.03 + 0.625),
+        ({"prompt": 1, "cached": 0.1}, 0.7 + 0.03),  # written: at the price of the prompt
+        ({"cache_write": 2}, 1.0),
+    ],
+)
+def test_tokens_written_to_a_cache_have_a_price(tmp_path, price, cost):
+    with model_server(lambda request, _: completion("x", usage=CACHED, model="m-1")) as server:
+        workflow = openai(server.url, model="m", key=None, prompt="{{question}}")
+        result = limpet.evaluate(
+            ROWS[:1], workflow, [], run=tmp_path / "run", prices={"m": price}, show=False
+        )
+    usage = result.summary["workflow"]["usage"]
+    assert usage["cost"] == pytest.approx(cost)
+    assert usage["cache_write_tokens"] == 500_000
+    assert result.items[0].usage.cache_write_tokens == 500_000
+
+
+def test_counts_that_add_up_to_more_than_the_prompt_cost_nothing_less_than_zero(tmp_path):
+    odd = {"prompt_tokens": 10, "completion_tokens": 0, "cached_tokens": 8, "cache_write_tokens": 8}
+    with model_server(lambda request, _: completion("x", usage=odd)) as server:
+        workflow = openai(server.url, model="m", key=None, prompt="{{question}}")
+        result = limpet.evaluate(
+            ROWS[:1], workflow, [], run=tmp_path / "run", prices={"m": {"prompt": 1}}, show=False
+        )
+    assert result.summary["workflow"]["usage"]["cost"] == pytest.approx(16e-6)
+
+
+def test_a_budget_reserves_for_a_prompt_that_is_written_to_a_cache(tmp_path):
+    price = {"prompt": 0, "completion": 0, "cache_write": 1_000_000}  # one for each token
+    with model_server("x") as server:
+        params = {"max_tokens": 1}
+        workflow = openai(server.url, model="m", key=None, prompt="{{question}}", params=params)
+        with pytest.raises(limpet.LimpetError, match="budget"):
+            limpet.evaluate(
+                ROWS, workflow, [], run=tmp_path / "run", prices={"m": price}, show=False,
+                budget={"cost": 5},
+            )  # fmt: skip
+    assert server.asked == []

@@ -108,7 +108,7 @@ def test_usage_comes_from_the_steps_by_model_with_its_times():
     assert summary["workflow"]["llm_latency_p95"] == pytest.approx(0.975)
     assert summary["workflow"]["usage"] == {
         "prompt_tokens": 22, "completion_tokens": 10, "total_tokens": 32, "cached_tokens": 8,
-        "reasoning_tokens": 2,
+        "reasoning_tokens": 2, "cache_write_tokens": 0,
     }  # fmt: skip
 
 

@@ -484,6 +484,7 @@ class PriceSection(Section):
     prompt: Price | None = _key("Input tokens.")
     completion: Price | None = _key("Output tokens.")
     cached: Price | None = _key("Tokens read from a cache.")
+    cache_write: Price | None = _key("Tokens written to a cache.")
 
 
 class EvalFile(Section):

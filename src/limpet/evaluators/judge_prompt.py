@@ -168,16 +168,29 @@ class Prompt:
         names = (name for name in self.names if name not in self._more)
         return {name: value_as_text(_value_of(name, scored)) for name in names}
 
-    def messages(self, values: Values, key: str | None = None) -> list[Message]:
-        """Return the conversation for these values, with a key that none of them contains."""
+    def messages(
+        self, values: Values, key: str | None = None, *, marked: bool = False
+    ) -> list[Message]:
+        """Return the conversation for these values, with a key that none of them contains.
+
+        Args:
+            values: The values.
+            key: The key; None: a fresh one.
+            marked: Whether the end of what is the same for all items is marked for a cache.
+        """
         key = fresh_key(values) if key is None else key
         messages: list[Message] = [{"role": "system", "content": self.rules}]
         for example, reply in self.examples:  # the same for all calls, so that a server caches it
             content = self._filled(example, _KEY_OF_EXAMPLES)
             messages.append({"role": "user", "content": content})
             messages.append({"role": "assistant", "content": reply})
-        messages.append({"role": "user", "content": self._filled(values, key)})
+        filled = self._filled(values, key)
+        messages.append({"role": "user", "content": self._parts(filled) if marked else filled})
         return messages
+
+    def _parts(self, filled: str) -> list[Any]:
+        same = {"type": "text", "text": self._shown, "cache_control": {"type": "ephemeral"}}
+        return [same, {"type": "text", "text": filled.removeprefix(self._shown)}]
 
     def _filled(self, values: Values, key: str) -> str:
         data = [f"{_named(name)}:\n{fenced(values[name], key)}" for name in self.names]

@@ -269,7 +269,7 @@ class ModelEvaluator(CodeStep, Evaluator):
         async def ask() -> Ballot:
             return await ask_for_reply(
                 asked.model,
-                self._prompt.messages(asked.values),
+                self._prompt.messages(asked.values, marked=getattr(asked.model, "caches", False)),
                 self._schema,
                 self._read,
                 reasks=self._asked.reasks,

@@ -49,7 +49,6 @@ class ChatModel(Model):
     reserves = True
     requested_name: str
     _reading: Reading
-    _checked: Schema | None = None
 
     @abstractmethod
     def _body(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -64,9 +63,7 @@ class ChatModel(Model):
     ) -> Reply:
         if schema is None:
             return await self._ask({**params, "messages": messages}, None)
-        if schema is not self._checked:  # a judge uses the same one each time
-            check_schema(schema)
-            self._checked = schema
+        check_schema(schema)
         first: LimpetError | None = None
         for form in self._forms():
             request = {**params, **request_fields(form, schema, messages)}
@@ -131,6 +128,7 @@ def most_usage(model: str, body: Mapping[str, Any]) -> Usage | None:
         return None
     completion = max(limits) * replies
     counts = {"prompt_tokens": prompt, "completion_tokens": completion}
+    counts["cache_write_tokens"] = prompt  # all of it may be, at a higher price
     return Usage(prompt, completion, models={model: counts})
 
 

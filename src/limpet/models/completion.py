@@ -5,7 +5,7 @@ The response is untrusted: each field may be missing or have another type.
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from limpet.errors import InvalidReplyError, LimpetError, TransientError
@@ -94,7 +94,7 @@ class Reading:
         elif text is None and not calls:
             hint = self._more_tokens if finish == "length" else None
             raise self.invalid(f"the reply has no text (finish_reason: {finish})", "", usage, hint)
-        model = body.get("model")
+        model, logprobs = body.get("model"), choice.get("logprobs")
         return Reply(
             text or "",
             parsed,
@@ -104,6 +104,9 @@ class Reading:
             headers,
             first_token_s=first_token_s,
             tool_calls=[{**call, "arguments": _parsed(call["arguments"])} for call in calls],
+            reasoning=_reasoning_of(message),
+            alternatives=[*_texts_of(body["choices"][1:])],
+            logprobs=logprobs if isinstance(logprobs, Mapping) else None,
         )
 
     def usage(self, body: Any) -> Usage | None:
@@ -218,6 +221,23 @@ def _text_of(content: Any) -> str | None:
     parts = [part.get("text") for part in content if isinstance(part, Mapping)]
     texts = [part for part in parts if isinstance(part, str)]
     return "".join(texts) if texts else None
+
+
+def _reasoning_of(message: Mapping[str, Any]) -> str | None:
+    """Return what the model thought, under the names that servers have for it."""
+    thoughts = [message.get(name) for name in ("reasoning_content", "reasoning")]
+    return next((text for text in thoughts if isinstance(text, str) and text), None)
+
+
+def _texts_of(choices: list[Any]) -> Iterator[str]:
+    """Yield the text of each choice, or its reply in the form of a tool call."""
+    for choice in choices:
+        message = choice.get("message") if isinstance(choice, Mapping) else None
+        if isinstance(message, Mapping):
+            called = [call["arguments"] for call in _calls_of(message) if call["name"] == TOOL]
+            text = _as_text(called[0]) if called else _text_of(message.get("content"))
+            if text is not None:
+                yield text
 
 
 def _calls_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:

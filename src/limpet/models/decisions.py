@@ -105,8 +105,9 @@ def questions_in(schema: Schema | None) -> list[ClosedQuestion]:
 
 def _questions(path: tuple[str, ...], part: Schema) -> Iterator[ClosedQuestion]:
     for name, inner in part.get("properties", {}).items():
-        yield from _questions((*path, name), inner)
-    options = [True, False] if part["type"] == "boolean" else part.get("enum", ())
+        if isinstance(inner, Mapping):
+            yield from _questions((*path, name), inner)
+    options = [True, False] if part.get("type") == "boolean" else part.get("enum", ())
     if path and options:
         name = ".".join(path)
         values = {_option(value): value for value in options}

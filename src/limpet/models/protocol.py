@@ -21,12 +21,15 @@ class Reply:
         usage: The call's usage; None if the server does not report it.
         finish: Why it ended: "stop", "length", "tool_calls", "content_filter" or the server's own
             word; None if the server does not report it.
-            model: The model's name, as the server reports it.
+        model: The model's name, as the server reports it.
         headers: The response's headers, with lower-case names.
         probabilities: The probability of each option, from a decision endpoint.
         first_token_s: Seconds until the first token, if the reply was streamed.
         tool_calls: The `name` and `arguments` of each tool call, with its `id` if it has one.
             Arguments are parsed; text if they are not JSON.
+        reasoning: What the model thought, if the server reports it beside the text.
+        alternatives: The texts of the other replies, if several were requested: `n=3`.
+        logprobs: The log probabilities, if requested, as Chat Completions has them.
     """
 
     text: str
@@ -38,6 +41,9 @@ class Reply:
     probabilities: Mapping[str, float] | None = None
     first_token_s: float | None = None
     tool_calls: Sequence[Mapping[str, Any]] = ()
+    reasoning: str | None = None
+    alternatives: Sequence[str] = ()
+    logprobs: Mapping[str, Any] | None = None
 
 
 @runtime_checkable
@@ -51,6 +57,7 @@ class Model(Protocol):
             key.
         secrets: Values that must not be written anywhere.
         reserves: Whether each request reserves what it may use: see `limpet.usage.reserving`.
+        caches: Whether the provider caches the text that a message marks with `cache_control`.
     """
 
     name: str
@@ -58,6 +65,7 @@ class Model(Protocol):
     fingerprint: Mapping[str, str]
     secrets: Iterable[str] = ()
     reserves: bool = False
+    caches: bool = False
 
     @property
     def described(self) -> Mapping[str, Any]:

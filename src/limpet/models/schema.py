@@ -1,13 +1,12 @@
-"""Does a reply fit the requested schema?
+"""How is a reply requested that fits a JSON schema, and how is it read?
 
-Models and many servers ignore the schema, so every reply is checked. Only the keywords of our own
-schemas are known: any other is an error before the first call, not a skipped check.
+Models and many servers ignore the schema, so every reply is checked: see `validation`.
 """
 
 import json
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from limpet.errors import SetupError
@@ -17,18 +16,9 @@ from limpet.text import one_line
 from limpet.transport.parsing import finite, integer, refuse
 
 Schema = Mapping[str, Any]
-_REMARKS = frozenset({"title", "description"})
-_LIMITS = frozenset({"minimum", "maximum"})
-_KEYWORDS: Mapping[str, frozenset[str]] = {
-    "object": frozenset({"properties", "required", "additionalProperties"}),
-    "array": frozenset({"items"}),
-    "string": frozenset({"enum"}),
-    "boolean": frozenset({"enum"}),
-    "number": frozenset({"enum"}) | _LIMITS,
-    "integer": frozenset({"enum"}) | _LIMITS,
-}
-_MOST_LEVELS = 20
-_MOST_NAMED = 10
+_LONGEST_PLACE = 150
+_MOST_VALUES = 100_000
+"""No model writes that many; checking them takes seconds."""
 _THOUGHTS = re.compile(r"(?:<think>|[^{\[`\"]).*?</think>\s*", re.DOTALL)
 """A model's thoughts; their opening tag may be in the prompt."""
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
@@ -36,39 +26,61 @@ _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
 
 # ---- the schema ---------------------------------------------------------------------------------
 
+_DATA = {"const", "default", "enum", "examples"}
+_BY_NAME = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+_BY_NAME |= {"dependencies"}
 
-def check_schema(schema: Any, at: str = "schema", level: int = 0) -> None:
-    """Check that a schema is supported.
+
+def check_schema(schema: Any) -> Any:
+    """Check a schema, and return what checks values against it.
 
     Raises:
-        SetupError: It has an unknown type or keyword.
+        SetupError: It is not a valid JSON schema, refers to another document, or has no end.
     """
-    kind = schema.get("type") if isinstance(schema, Mapping) else None
-    known = _KEYWORDS.get(kind) if isinstance(kind, str) else None
-    if known is None or level > _MOST_LEVELS:
-        raise _flaw(at, f"must have a type: {', '.join(_KEYWORDS)}")
-    for keyword in schema:
-        if keyword not in known and keyword not in _REMARKS and keyword != "type":
-            raise _flaw(at, f"{keyword!r} is not supported for type {kind!r}")
-    if kind == "object":
-        properties, required = schema.get("properties", {}), schema.get("required", ())
-        if not isinstance(schema.get("additionalProperties", True), bool):
-            raise _flaw(at, "additionalProperties must be true or false")
-        if not isinstance(properties, Mapping) or not isinstance(required, (list, tuple)):
-            raise _flaw(at, "properties must be an object, and required a list")
-        for name, part in properties.items():
-            check_schema(part, f"{at}.{name}", level + 1)
-    elif kind == "array" and "items" in schema:
-        check_schema(schema["items"], f"{at}[]", level + 1)
-    elif not isinstance(schema.get("enum", []), (list, tuple)):
-        raise _flaw(at, "enum must be a list")
+    if not isinstance(schema, Mapping):
+        raise flaw("schema", "must be an object")
+    try:
+        text = _ENCODER.encode(schema)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise flaw("schema", f"is not JSON: {one_line(str(error))}") from None
+    # Imported when used: most runs have no schema.
+    return import_module("limpet.models.validation").validator_of(text)
 
 
-def _flaw(at: str, flaw: str) -> SetupError:
-    error = SetupError(f"{at}: {flaw}")
-    flaw = flaw if at == "schema" else f"{at}: {flaw}"
-    vars(error).update(argument="schema", flaw=flaw, is_part=True)
+def flaw(at: str, why: str) -> SetupError:
+    """Return the error for a schema."""
+    at = at if len(at) <= _LONGEST_PLACE else at[:_LONGEST_PLACE] + "…"
+    error = SetupError(one_line(f"{at}: {why}"))
+    why = why if at == "schema" else f"{at}: {why}"
+    vars(error).update(argument="schema", flaw=one_line(why), is_part=True)
     return error
+
+
+def inner(schema: Schema) -> Iterator[tuple[str, str, Schema]]:
+    """Yield each schema directly within a schema, after its keyword and its place."""
+    for keyword, value in schema.items():
+        parts: Mapping[str, Any] = {} if keyword in _DATA else {keyword: value}
+        if isinstance(value, Mapping) and keyword in _BY_NAME:
+            parts = {f"{keyword}.{name}": part for name, part in value.items()}
+        elif isinstance(value, (list, tuple)) and parts:
+            parts = {f"{keyword}[{index}]": part for index, part in enumerate(value)}
+        yield from ((keyword, at, part) for at, part in parts.items() if isinstance(part, Mapping))
+
+
+def _is_strict(schema: Schema) -> bool:
+    """Return whether it is in the part of JSON schema that OpenAI enforces to the letter."""
+    names = schema.get("properties", {})
+    is_object = "properties" in schema or schema.get("type") == "object"
+    if is_object and schema.get("additionalProperties") is not False:
+        return False
+    if is_object and {*schema.get("required", ())} != {*names}:
+        return False
+    return not _NOT_STRICT & schema.keys() and all(_is_strict(part) for *_, part in inner(schema))
+
+
+_NOT_STRICT = {
+    "allOf", "oneOf", "not", "if", "dependentRequired", "dependentSchemas", "patternProperties",
+}  # fmt: skip
 
 
 # ---- the reply ----------------------------------------------------------------------------------
@@ -87,78 +99,18 @@ def parse_reply(text: str) -> Any:
         text = fenced[1]
     if is_deep_text(text):
         raise ValueError("JSON nested too deep to read")
+    if sum(map(text.count, ",[{")) > _MOST_VALUES:
+        raise ValueError(f"JSON with more than {_MOST_VALUES} values")
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg}, at character {error.pos})") from None
 
 
-def misfit(value: Any, schema: Schema, at: str = "") -> str | None:
+def misfit(value: Any, schema: Schema) -> str | None:
     """Return why a value does not fit a schema that `check_schema` accepted; None: it fits."""
-    kind, where = schema["type"], at or "the reply"
-    if not _IS[kind](value):
-        return f"{where} must be of type {kind}, not {_kind_of(value)}"
-    if kind == "object":
-        return _misfit_object(value, schema, at)
-    if kind == "array":
-        items = schema.get("items")
-        if items is None:
-            return None
-        whys = (misfit(element, items, f"{at}[{index}]") for index, element in enumerate(value))
-        return next((why for why in whys if why), None)
-    if "enum" in schema and not any(_same(value, option) for option in schema["enum"]):
-        return f"{where} must be one of {_listed(schema['enum'])}, not {one_line(repr(value))}"
-    if "minimum" in schema and value < schema["minimum"]:
-        return f"{where} must be {schema['minimum']} or more, not {value!r}"
-    if "maximum" in schema and value > schema["maximum"]:
-        return f"{where} must be {schema['maximum']} or less, not {value!r}"
-    return None
-
-
-def _misfit_object(value: Mapping[str, Any], schema: Schema, at: str) -> str | None:
-    properties = schema.get("properties", {})
-    prefix = f"{at}." if at else ""
-    for name in schema.get("required", ()):
-        if name not in value:
-            return f"{prefix}{name} is missing"
-    for name, part in value.items():
-        if name in properties:
-            if why := misfit(part, properties[name], f"{prefix}{name}"):
-                return why
-        elif not schema.get("additionalProperties", True):
-            return f"{one_line(prefix + name)} was not requested"
-    return None
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-_IS: Mapping[str, Callable[[Any], bool]] = {
-    "object": lambda value: isinstance(value, dict),
-    "array": lambda value: isinstance(value, list),
-    "string": lambda value: isinstance(value, str),
-    "boolean": lambda value: isinstance(value, bool),
-    "number": _is_number,
-    # JSON has one kind of number: 4.0 is an integer.
-    "integer": lambda value: _is_number(value) and value == value // 1,
-}
-
-
-def _same(value: Any, option: Any) -> bool:
-    return isinstance(value, bool) == isinstance(option, bool) and bool(value == option)
-
-
-def _kind_of(value: Any) -> str:
-    names = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
-    return names.get(type(value), "number")
-
-
-def _listed(options: Any) -> str:
-    shown = [one_line(repr(option)) for option in options[:_MOST_NAMED]]
-    return ", ".join([*shown, *(["…"] if len(options) > _MOST_NAMED else [])])
+    why: str | None = import_module("limpet.models.validation").why_not(value, check_schema(schema))
+    return why
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -188,7 +140,8 @@ _INSTRUCTION = "Reply with JSON only, no other text, that fits this JSON schema:
 def request_fields(form: str, schema: Schema, messages: Sequence[Message]) -> dict[str, Any]:
     """Return the fields that request a reply in this form."""
     if form == "schema":
-        wanted = {"name": TOOL, "strict": True, "schema": schema}
+        strict = {"strict": True} if schema.get("type") == "object" and _is_strict(schema) else {}
+        wanted = {"name": TOOL, **strict, "schema": schema}
         return {
             "messages": messages,
             "response_format": {"type": "json_schema", "json_schema": wanted},
@@ -221,3 +174,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"a schema cannot contain a {type(value).__name__}")
+
+
+_ENCODER = json.JSONEncoder(default=_plain, allow_nan=False)  # created once, as the decoder

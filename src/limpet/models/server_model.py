@@ -278,6 +278,7 @@ class ServerModel(ChatModel):
         self._digests = {part: digest(value) for part, value in self._described.items()}
         self._constant = {**server.provider.defaults, "model": model, **counted["params"]}
         self._asking = asking
+        self.caches = asking.cache
         self._url = server.url(server.provider.path(model, stream=asking.stream))
         self._reading = server.reading
 

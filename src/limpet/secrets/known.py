@@ -57,7 +57,7 @@ _HARMLESS = (
     r"|tokeni[sz][a-z]*|author(?:s|ed|ship)?(?![a-z])|authorit[a-z]*|secretar[a-z]*"
     r"|(?:^|_)(?:id|question|answer|sort|group|cache|foreign|partition)_keys?(?=_|$)"
     r"|(?:^|_)(?:stop|pad|eos|bos|unk|sep|cls|mask|begin|start|end|max_new)_token(?=_|$)"
-    r"|(?:^|_)(?:max|min|num|n|total|new|stop|special|prompt|completion|input|output|cached"
+    r"|(?:^|_)(?:max|min|num|n|total|new|stop|special|prompt|completion|input|output|cached|cache_write"
     r"|reasoning)_tokens(?=_|$)"
     r"|(?:^|_)tokens?_(?:limit|count|budget|usage|type|ids?|length|window|url|endpoint|per_[a-z]+)"
     r"|(?:^|_)(?:xdg|dbus|desktop|gnome_desktop)_session(?=_|$)|ssh_auth_sock|session_manager"

@@ -415,10 +415,11 @@ def test_prices_are_handed_on_by_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("questions.jsonl").write_text('{"id": "a", "question": "b"}\n', encoding="utf-8")
     text = "dataset: questions.jsonl\nworkflow: json:dumps\n"
-    text += "prices:\n  gpt-x: {prompt: 2, cached: 0.5}\n"
+    text += "prices:\n  gpt-x: {prompt: 2, cached: 0.5, cache_write: 2.5}\n"
     Path("eval.yml").write_text(text, encoding="utf-8")
     prepared = load_config("eval.yml").prepare()
-    assert prepared.options["prices"] == {"gpt-x": {"prompt": 2.0, "cached": 0.5}}
+    price = {"prompt": 2.0, "cached": 0.5, "cache_write": 2.5}
+    assert prepared.options["prices"] == {"gpt-x": price}
     Path("eval.yml").write_text(text.replace("cached: 0.5", "promt: 1"), encoding="utf-8")
     with pytest.raises(ConfigError, match="eval.yml:4: prices.gpt-x: unknown key 'promt'"):
         load_config("eval.yml")

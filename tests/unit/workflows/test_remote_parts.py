@@ -83,12 +83,12 @@ def test_usage_is_added_up_by_model_with_times_as_the_toolkit_does():
     )
     assert usage == Usage(
         prompt_tokens=13, completion_tokens=8, cached_tokens=1, reasoning_tokens=2,
-        total_tokens=21,
+        total_tokens=21, cache_write_tokens=0,
         models={
             "big": {"prompt_tokens": 12, "completion_tokens": 8, "cached_tokens": 0,
-                    "reasoning_tokens": 2, "total_tokens": 20},
+                    "cache_write_tokens": 0, "reasoning_tokens": 2, "total_tokens": 20},
             "small": {"prompt_tokens": 1, "completion_tokens": 0, "cached_tokens": 1,
-                      "reasoning_tokens": 0, "total_tokens": 1},
+                      "cache_write_tokens": 0, "reasoning_tokens": 0, "total_tokens": 1},
         },
         times={
             "runtime": 6.0,
@@ -107,7 +107,8 @@ def test_usage_without_tokens_times_or_sense_is_none_or_zero():
               total_tokens=True, cached_tokens=1e300, reasoning_tokens=2.0)  # fmt: skip
     usage = usage_of_steps([odd, "text"])
     assert usage.models == {"big": {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0,
-                                    "reasoning_tokens": 2, "total_tokens": 0}}  # fmt: skip
+                                    "cache_write_tokens": 0, "reasoning_tokens": 2,
+                                    "total_tokens": 0}}  # fmt: skip
     assert (usage.total_tokens, usage.times) == (0, None)
     assert usage_of_steps([llm("LLM_START", 10**400, "a")]) is None
 

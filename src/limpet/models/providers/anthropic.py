@@ -9,6 +9,7 @@ from limpet.errors import PermanentError
 from limpet.models.failures import BadRequestError
 from limpet.models.provider import Joiner, Provider, Request
 from limpet.models.providers.messages import (
+    Marked,
     Source,
     completion_of,
     forced_tool,
@@ -152,7 +153,8 @@ def _blocks(message: Mapping[str, Any]) -> Any:
 
 def _block(part: str | Source | Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(part, str):
-        return {"type": "text", "text": part}
+        mark = {"cache_control": _CACHED} if isinstance(part, Marked) else {}
+        return {"type": "text", "text": part, **mark}
     if not isinstance(part, Source):
         return part
     source = {"type": "base64", "media_type": part.type, "data": part.data}
@@ -212,7 +214,10 @@ def _output(request: Request) -> dict[str, Any]:
 
 
 def _mark_constant(body: dict[str, Any]) -> None:
-    """Mark the end of what is the same in each request: the system's words, or else the tools."""
+    """Mark the end of what is the same in each request: the system's words, or else the tools.
+
+    A judge marks its prompt itself, which is after these.
+    """
     name = "system" if body.get("system") else "tools"
     *before, last = _as_blocks(body.get(name) or [None])
     if isinstance(last, Mapping):

@@ -5,7 +5,7 @@ from typing import Any
 from limpet.models.provider import Joiner, Provider, Request
 
 _STREAMED = {"stream_options": {"include_usage": True}}
-_MOST_CALLS = 128
+_MOST_CALLS = _MOST_CHOICES = 128
 _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
 
 
@@ -31,25 +31,52 @@ class ChatCompletions(Provider):
 
 
 class _Pieces(Joiner):
-    """Joins the deltas of a streamed completion."""
+    """Joins the deltas of a streamed completion, each of its choices for itself."""
 
     def __init__(self) -> None:
         self.body: dict[str, Any] = {}
-        self._texts: dict[str, list[str]] = {name: [] for name in _TEXTS}
-        self._calls: dict[int, dict[str, Any]] = {}
-        self._finish: str | None = None
+        self._choices = {0: _Choice()}
 
     def add(self, event: Any) -> bool:
         if not isinstance(event, dict):
             return False
         self.body |= {name: event[name] for name in ("model", "usage") if event.get(name)}
         choices = event.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(choice, dict) or choice.get("index", 0) != 0:
+        pieces = choices if isinstance(choices, list) else ()
+        added = [self._add(piece) for piece in pieces if isinstance(piece, dict)]
+        return any(added)
+
+    def _add(self, piece: dict[str, Any]) -> bool:
+        index = piece.get("index", 0)
+        if type(index) is not int or not 0 <= index < _MOST_CHOICES:
             return False
-        if isinstance(choice.get("finish_reason"), str):
-            self._finish, self.is_done = choice["finish_reason"], True
-        delta = choice.get("delta")
+        is_part = self._choices.setdefault(index, _Choice()).add(piece)
+        self.is_done = all(choice.finish for choice in self._choices.values())
+        return is_part
+
+    def joined(self) -> dict[str, Any]:
+        choices = [choice.joined() for _, choice in sorted(self._choices.items())]
+        return {**self.body, "choices": choices}
+
+
+class _Choice:
+    """Joins the deltas of one choice."""
+
+    def __init__(self) -> None:
+        self.finish: str | None = None
+        self._texts: dict[str, list[str]] = {name: [] for name in _TEXTS}
+        self._calls: dict[int, dict[str, Any]] = {}
+        self._logprobs: dict[str, list[Any]] = {}
+
+    def add(self, piece: dict[str, Any]) -> bool:
+        """Add a piece; return whether it has a part of the reply."""
+        if isinstance(piece.get("finish_reason"), str):
+            self.finish = piece["finish_reason"]
+        logprobs = piece.get("logprobs")
+        for name, tokens in logprobs.items() if isinstance(logprobs, dict) else ():
+            if isinstance(tokens, list):
+                self._logprobs.setdefault(name, []).extend(tokens)
+        delta = piece.get("delta")
         return isinstance(delta, dict) and self._add_delta(delta)
 
     def _add_delta(self, delta: dict[str, Any]) -> bool:
@@ -77,6 +104,7 @@ class _Pieces(Joiner):
                     call[name].append(value)
 
     def joined(self) -> dict[str, Any]:
+        """Return the complete choice."""
         calls = [
             {
                 "id": call["id"],
@@ -88,4 +116,5 @@ class _Pieces(Joiner):
         if calls and not texts["content"]:
             del texts["content"]
         message = {"content": None, **texts, "tool_calls": calls}
-        return {**self.body, "choices": [{"message": message, "finish_reason": self._finish}]}
+        more = {"logprobs": self._logprobs} if self._logprobs else {}
+        return {"message": message, "finish_reason": self.finish, **more}

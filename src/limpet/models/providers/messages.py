@@ -29,6 +29,15 @@ class Source(NamedTuple):
     name: str = ""
 
 
+_MARKED = {"cache_control": {"type": "ephemeral"}}
+
+
+class Marked(str):
+    """A text at whose end what is the same in each request ends: it can be cached."""
+
+    __slots__ = ()
+
+
 def parts_of(message: Mapping[str, Any]) -> Iterator[str | Source | Mapping[str, Any]]:
     """Yield the texts, images and files of a message; parts of another kind as they are."""
     content = message.get("content")
@@ -38,6 +47,8 @@ def parts_of(message: Mapping[str, Any]) -> Iterator[str | Source | Mapping[str,
         kind = part.get("type") if isinstance(part, Mapping) else None
         if kind == "text" and isinstance(part.get("text"), str) and len(part) == 2:  # noqa: PLR2004
             yield part["text"]
+        elif kind == "text" and part == {"type": "text", "text": part.get("text"), **_MARKED}:
+            yield Marked(part["text"])
         elif kind == "image_url" and isinstance(address := at(part, "image_url", "url"), str):
             yield _source("image", address)
         elif kind == "file" and isinstance(data := at(part, "file", "file_data"), str):

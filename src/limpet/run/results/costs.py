@@ -19,11 +19,12 @@ from limpet.text import one_line
 from limpet.usage import model_names_of
 
 Prices = Mapping[str, Mapping[str, float]]
-"""By model, the price of a million tokens: `prompt`, `completion`, and `cached` if that is less.
+"""By model, the price of a million tokens: `prompt`, `completion`, and where these have another
+price than the rest of the prompt, `cached` (read from a cache) and `cache_write` (written to it).
 
 The model's name is the one that was asked for, or the one that the server returned."""
 
-_KINDS = ("prompt", "completion", "cached")
+_KINDS = ("prompt", "completion", "cached", "cache_write")
 _MILLION = 1_000_000
 _MOST = sys.float_info.max
 ANY_MODEL = "*"
@@ -97,10 +98,12 @@ def cost_of(
         if price is None:
             return None
         cached = counts.get("cached_tokens") or 0
-        fresh = max(0, (counts.get("prompt_tokens") or 0) - cached)
+        written = counts.get("cache_write_tokens") or 0
+        fresh = max(0, (counts.get("prompt_tokens") or 0) - cached - written)
         try:
             cost += fresh * price.get("prompt", 0.0)
             cost += cached * price.get("cached", price.get("prompt", 0.0))
+            cost += written * price.get("cache_write", price.get("prompt", 0.0))
             cost += (counts.get("completion_tokens") or 0) * price.get("completion", 0.0)
         except OverflowError:  # too many tokens for a float
             return None

@@ -126,7 +126,8 @@ class ModelServer:
             return await _cut_off(request)
         decides = request.path.endswith(("/decisions", "/systemone"))
         made = _decided(asked.json, reply) if decides else _replied(asked.json, reply)
-        if asked.json.get("stream") and made.status == 200:
+        whole = made.headers["Content-Type"] == "application/json"
+        if asked.json.get("stream") and made.status == 200 and whole:
             return await _streamed(request, made, self._headers)
         return _response(made, self._headers)
 

@@ -20,7 +20,7 @@ from limpet.secrets.known import may_be_secret
 from limpet.text import did_you_mean
 from limpet.transport.address import Address, flaw_of_header
 from limpet.transport.client import CallOptions, Client, client_for
-from limpet.transport.failures import SUCCESSES
+from limpet.transport.failures import SUCCESSES, said_error
 from limpet.transport.parsing import encode_json, parse_json
 from limpet.transport.reply import HttpReply
 
@@ -346,7 +346,10 @@ class ModelServer:
                 hint = "check the address; most servers' addresses end with /v1"
                 raise PermanentError(what, hint=hint) from None
             raise TransientError(f"{self.where}: the response is {error}: {shown}") from None
-        return Response(self.provider.completion(body), lower_cased(reply.headers))
+        completion = self.provider.completion(body)
+        if isinstance(completion, dict) and (error := said_error(body)) is not None:
+            completion = {**completion, "error": error}  # a gateway's, beside a reply
+        return Response(completion, lower_cased(reply.headers))
 
     # ---- which models exist ---------------------------------------------------------------------
 

@@ -228,7 +228,8 @@ class _Blocks(Joiner):
                 self.body["stop_reason"] = delta.get("stop_reason")
             if isinstance(usage, Mapping):
                 counts = {name: count for name, count in usage.items() if count is not None}
-                self.body["usage"] = {**(self.body.get("usage") or {}), **counts}
+                before = self.body.get("usage")
+                self.body["usage"] = {**(before if isinstance(before, Mapping) else {}), **counts}
         elif kind == "message_stop":
             self.is_done = True
         return False

@@ -68,6 +68,8 @@ _OUTERMOST = {path: path.partition(".")[0] for paths in _PATHS.values() for path
 _ADDED: Mapping[str, tuple[str, ...]] = {
     "input_tokens": ("cache_read_input_tokens", "cache_creation_input_tokens"),
     "inputTokens": ("cacheReadInputTokens", "cacheWriteInputTokens"),
+    "prompt_token_count": ("tool_use_prompt_token_count",),
+    "promptTokenCount": ("toolUsePromptTokenCount",),
     "candidates_token_count": ("thoughts_token_count",),
     "candidatesTokenCount": ("thoughtsTokenCount",),
 }

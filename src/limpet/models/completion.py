@@ -70,7 +70,9 @@ class Reading:
         if refusal := message.get("refusal"):
             raise self.invalid(f"the model refuses: {self._show(refusal)}", str(refusal), usage)
         if finish == "content_filter":
-            raise self.invalid("a content filter stopped the reply", text or "", usage)
+            raise self.invalid(
+                f"a content filter stopped the reply{self._why(choice)}", text or "", usage
+            )
         parsed = None
         if schema is not None:
             # Some servers send the arguments as a value.
@@ -112,9 +114,16 @@ class Reading:
                 raise error
         if isinstance(choice, Mapping):
             if choice.get("finish_reason") == "error":
-                raise TransientError(f"{self._where}: the reply ended with an error")
+                raise TransientError(
+                    f"{self._where}: the reply ended with an error{self._why(choice)}"
+                )
             return choice
         raise self.invalid(f"the response has no choices: {self._show(body)}", "", usage)
+
+    def _why(self, choice: Mapping[str, Any]) -> str:
+        """Return the provider's own reason, which a provider's translation may add."""
+        why = choice.get("finish_message")
+        return f": {self._show(why)}" if isinstance(why, str) and why else ""
 
     def error_in(self, body: Any, headers: Mapping[str, str]) -> LimpetError | None:
         """Return the error in a response with status 200, as gateways send it."""

@@ -12,8 +12,9 @@ _REFUSES_REQUEST = (BAD_REQUEST, 422, 501)  # servers differ
 _OF_ONE_REQUEST = frozenset(
     {"context_length_exceeded", "content_filter", "string_above_max_length", "invalid_prompt"}
 )
-_MISSING_CODES = frozenset({"model_not_found", "model_decommissioned", "deploymentnotfound"})
-_SAYS_MISSING = re.compile(r"(?is)\bmodel\W.{0,200}(?:not found|not exist)|invalid model name")
+KEY_REFUSED, MODEL_MISSING = "invalid_api_key", "model_not_found"
+_MISSING_CODES = frozenset({MODEL_MISSING, "model_decommissioned", "deploymentnotfound"})
+_SAYS_MISSING = re.compile(r"(?is)\bmodels?\W.{0,200}(?:not found|not exist)|invalid model name")
 _ABOUT_KEY = re.compile(r"(?i)key|token|credential|permission|auth|access|denied|organi[sz]ation")
 _ABOUT_PROMPT = re.compile(r"(?i)moderation|flagged|content|policy")
 
@@ -65,7 +66,7 @@ def refusal(
     """
     error = status_error(where, status, headers, body, said)
     message, code = str(error), _code_in(body)
-    if status == UNAUTHORIZED:
+    if status == UNAUTHORIZED or code == KEY_REFUSED:
         return SetupError(message, hint=key)
     if status == FORBIDDEN and not answered and _is_about_key(said):
         return SetupError(message, hint=key)

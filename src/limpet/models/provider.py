@@ -56,7 +56,9 @@ class Provider:
     Attributes:
         name: Its key in `eval.yml`.
         address: Where it is; empty: that has to be said.
+        address_hint: How to say it without an address; None: there is no such way.
         key: Where its key is found, if that is not said.
+        keyless_hint: What to do if it refuses a request without a key; None: give one.
         prefixes: How its keys begin.
         can: What it can do, of `ABILITIES`.
         most: The parameter that limits the tokens of a reply, for hints.
@@ -65,7 +67,9 @@ class Provider:
 
     name: str
     address: str = ""
+    address_hint: str | None = None
     key: str | None = None
+    keyless_hint: str | None = None
     prefixes: tuple[str, ...] = ()
     can: frozenset[str] = frozenset(ABILITIES)
     most: str = "max_tokens"
@@ -76,11 +80,11 @@ class Provider:
         return {"Authorization": f"Bearer {key}"}
 
     def path(self, model: str, *, stream: bool) -> str:
-        """Return the path of a request, below the address."""
+        """Return the path of a request below the address, quoted; it may have a query."""
         raise NotImplementedError
 
     models_path: str = "/models"
-    """Where its models are listed."""
+    """Where its models are listed; empty: nowhere."""
 
     def names(self, body: Any) -> list[str]:
         """Return the names of its models, from that list."""
@@ -104,6 +108,18 @@ class Provider:
     def joiner(self) -> Joiner:
         """Return what joins the events of a stream."""
         raise NotImplementedError
+
+    def refusal(self, body: Any, headers: Mapping[str, str]) -> Any:  # noqa: ARG002
+        """Return the body of an error status as Chat Completions has it."""
+        return body
+
+    async def signed(self, url: str, body: bytes) -> Mapping[str, str]:  # noqa: ARG002
+        """Return the headers that stand for the key in a request without one.
+
+        Raises:
+            SetupError: It cannot be signed.
+        """
+        return {}
 
     def check(self, params: Mapping[str, Any]) -> None:
         """Check that it can do what is asked for.

@@ -232,8 +232,11 @@ class ModelServer:
 
     def url(self, path: str) -> URL:
         """Return the URL of a path under the address."""
-        url = self._base.rstrip("/") + path
-        return URL(f"{url}?{self._query}" if self._query else url)
+        path, _, query = path.partition("?")
+        # A provider's path is quoted already: yarl would change the quotes, and a signature's path.
+        url = URL(f"{URL(self._base.rstrip('/'))}".rstrip("/") + path, encoded=True)
+        query = "&".join(filter(None, [query, self._query]))
+        return url.with_query(query) if query else url
 
     # ---- opening and closing --------------------------------------------------------------------
 
@@ -305,8 +308,9 @@ class ModelServer:
             raise PermanentError(f"{self.where}: cannot be sent as JSON: {error}") from None
         shared = self._shared
         reading = functools.partial(self._read, shared.client, read or self.json)
+        signed = {} if self._key.value else await self.provider.signed(str(url), encoded)
         try:
-            return await shared.client.ask("POST", url, encoded, reading, self.where)
+            return await shared.client.ask("POST", url, encoded, reading, self.where, signed)
         except (ModelMissingError, PathMissingError) as error:
             raise await self._with_near_names(shared, error) from None
 
@@ -320,12 +324,15 @@ class ModelServer:
             body = parse_json(raw)
         except ValueError:
             body = None
+        body = self.provider.refusal(body, reply.headers)
         said = said_in(body, raw.decode(errors="replace").strip(), client.show)
         hint, answered = self._key_hint, self._answered
         raise refusal(self.where, reply.status, reply.headers, body, said, hint, answered=answered)
 
     @property
     def _key_hint(self) -> str:
+        if self._key.value is None and self.provider.keyless_hint:
+            return self.provider.keyless_hint
         owner = owner_of(self._key.value or "")
         if owner is None or owner == self.provider.name or self.provider.prefixes == ():
             return self._key.hint
@@ -374,6 +381,8 @@ class ModelServer:
             body = parse_json(await reply.read_all()) if reply.status in SUCCESSES else None
             return self.provider.names(body)
 
+        if not self.provider.models_path:
+            return []
         try:
             url = self.url(self.provider.models_path)
             return await client.ask("GET", url, None, read, self.where)

@@ -182,7 +182,9 @@ def provider_api(
             raise own.cannot(ability)
     own.check(plain)
     if base_url is None and not own.address:
-        raise wrong_argument("base_url", f"is needed: {own.name} has no address of its own")
+        raise wrong_argument(
+            "base_url", f"is needed: {own.name} has no address of its own", hint=own.address_hint
+        )
     address = Address(own.address if base_url is None else base_url, "base_url")
     path = own.path(model, stream=stream)
     if address.path.rstrip("/").endswith(path):

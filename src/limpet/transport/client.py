@@ -352,6 +352,7 @@ class Client:
         body: bytes | None,
         read: Callable[[HttpReply], Awaitable[T]],
         where: str,
+        headers: Mapping[str, str] | None = None,
     ) -> T:
         """Make a call, and return what `read` returns for the response.
 
@@ -361,11 +362,12 @@ class Client:
             body: The JSON body; None: no body.
             read: Reads the response.
             where: The call's name in messages.
+            headers: Headers of this call only.
 
         Raises:
             LimpetError: The call failed; the type says how.
         """
-        work = self._ask(method, url, body, read, where)
+        work = self._ask(method, url, body, read, where, headers)
         # No wrapper without a deadline: this runs for every item.
         deadline = self._deadlines.timeout
         try:
@@ -385,10 +387,11 @@ class Client:
         body: bytes | None,
         read: Callable[[HttpReply], Awaitable[T]],
         where: str,
+        headers: Mapping[str, str] | None,
     ) -> T:
         deadlines = self._deadlines
         for _ in range(_MOST_REDIRECTS + 1):
-            sending = self._send(method, url, body)
+            sending = self._send(method, url, body, headers)
             if deadlines.first_byte_timeout is None:
                 response = await sending
             else:
@@ -399,19 +402,23 @@ class Client:
                     observe(headers=response.headers)
                     pause_s = deadlines.between_bytes_timeout
                     return await read(HttpReply(response, where, self._most, pause_s))
-                url = self._redirected(response, method, url, where)
+                secret = self._has_credentials or bool(headers)
+                url = self._redirected(response, method, url, where, secret=secret)
             finally:
                 response.release()  # closes the connection if the body was not read to its end
         raise PermanentError(f"{where}: redirected more than {_MOST_REDIRECTS} times")
 
-    def _send(self, method: str, url: URL, body: bytes | None) -> Awaitable[aiohttp.ClientResponse]:
+    def _send(
+        self, method: str, url: URL, body: bytes | None, headers: Mapping[str, str] | None
+    ) -> Awaitable[aiohttp.ClientResponse]:
         if self._session is None:
             raise LimpetError("the client is not open", hint="await its open() first")
         tunnel = url.scheme == "https"
+        own = self._headers if tunnel else self._proxied_headers
         return self._session.request(
             method,
             url,
-            headers=self._headers if tunnel else self._proxied_headers,
+            headers=CIMultiDict({**own, **headers}) if headers else own,
             # Made here: aiohttp would search for a fitting payload type.
             data=None if body is None else aiohttp.BytesPayload(body, content_type=_JSON),
             allow_redirects=False,
@@ -420,7 +427,7 @@ class Client:
         )
 
     def _redirected(
-        self, response: aiohttp.ClientResponse, method: str, url: URL, where: str
+        self, response: aiohttp.ClientResponse, method: str, url: URL, where: str, *, secret: bool
     ) -> URL:
         """Return the target of a redirect, if it may be followed."""
         status = response.status
@@ -442,7 +449,7 @@ class Client:
             )
         moved = (target.scheme, target.host, target.port) != (url.scheme, url.host, url.port)
         safer = target.scheme == "https" and url.scheme == "http" and target.host == url.host
-        if moved and not safer and self._has_credentials:
+        if moved and not safer and secret:
             raise PermanentError(
                 f"{where}: redirects to another server, {shown}: headers are not sent there",
                 hint="use that address if it is the right one",

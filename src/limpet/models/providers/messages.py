@@ -1,6 +1,6 @@
 """What is in a message as Chat Completions has it, for providers with messages of their own?"""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -38,11 +38,10 @@ def parts_of(message: Mapping[str, Any]) -> Iterator[str | Source | Mapping[str,
         kind = part.get("type") if isinstance(part, Mapping) else None
         if kind == "text" and isinstance(part.get("text"), str) and len(part) == 2:  # noqa: PLR2004
             yield part["text"]
-        elif kind == "image_url" and isinstance(part.get("image_url"), Mapping):
-            yield _source("image", str(part["image_url"].get("url")))
-        elif kind == "file" and isinstance(part.get("file"), Mapping):
-            file = part["file"]
-            yield _source("file", str(file.get("file_data")), str(file.get("filename") or ""))
+        elif kind == "image_url" and isinstance(address := at(part, "image_url", "url"), str):
+            yield _source("image", address)
+        elif kind == "file" and isinstance(data := at(part, "file", "file_data"), str):
+            yield _source("file", data, str(part["file"].get("filename") or ""))
         elif isinstance(part, Mapping):
             yield part
         elif part is not None:
@@ -77,6 +76,25 @@ def split(request: Request) -> tuple[list[Mapping[str, Any]], list[Mapping[str, 
     return ours, [one for one in messages if one.get("role") not in SYSTEM]
 
 
+def in_turns(said: Iterable[tuple[str, Sequence[Any]]], field: str) -> list[dict[str, Any]]:
+    """Return the role and parts of messages as messages; those in a row of one role become one."""
+    turns: list[dict[str, Any]] = []
+    for role, parts in said:
+        if turns and turns[-1]["role"] == role:
+            turns[-1][field] += parts
+        else:
+            turns.append({"role": role, field: [*parts]})
+    return turns
+
+
+def renamed(request: Request, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return parameters under the provider's names, which takes a list of stops."""
+    given = {own: request[name] for name, own in names.items() if request.get(name) is not None}
+    if isinstance(stop := given.get(names["stop"]), str):
+        given[names["stop"]] = [stop]
+    return given
+
+
 class ToolCall(NamedTuple):
     """A tool call that a model made.
 
@@ -84,11 +102,13 @@ class ToolCall(NamedTuple):
         id: Its id; empty: none.
         name: The tool.
         arguments: Its arguments, parsed; text if they are not JSON.
+        extra: What only one provider knows: `{"google": {"thought_signature": …}}`.
     """
 
     id: str
     name: str
     arguments: Any
+    extra: Any = None
 
 
 def tool_calls_of(message: Mapping[str, Any]) -> Iterator[ToolCall]:
@@ -101,7 +121,8 @@ def tool_calls_of(message: Mapping[str, Any]) -> Iterator[ToolCall]:
             if isinstance(arguments, str):
                 with suppress(ValueError):
                     arguments = parse_json(arguments.encode())
-            yield ToolCall(str(call.get("id") or ""), str(function.get("name")), arguments)
+            id_, extra = str(call.get("id") or ""), call.get("extra_content")
+            yield ToolCall(id_, str(function.get("name")), arguments, extra)
 
 
 def functions_of(request: Request) -> tuple[list[Mapping[str, Any]], list[Any]]:
@@ -138,6 +159,7 @@ def completion_of(
     finish: str | None,
     calls: Sequence[Mapping[str, Any]] = (),
     reasoning: str = "",
+    why: str = "",
     **more: Any,
 ) -> dict[str, Any]:
     """Return a response as Chat Completions has it.
@@ -147,6 +169,7 @@ def completion_of(
         finish: Why it ended: "stop", "length", "tool_calls", "content_filter", or another word.
         calls: Its tool calls, each with `name`, `arguments` and perhaps an `id`.
         reasoning: What the model thought.
+        why: The provider's own reason, if a filter or an error ended it.
         **more: `usage` and `model`, as the provider reports them.
     """
     tools = [
@@ -157,4 +180,34 @@ def completion_of(
     if reasoning:
         message["reasoning_content"] = reasoning
     known = {name: value for name, value in more.items() if value is not None}
-    return {**known, "choices": [{"message": message, "finish_reason": finish}]}
+    choice: dict[str, Any] = {"message": message, "finish_reason": finish}
+    if why:
+        choice["finish_message"] = why
+    return {**known, "choices": [choice]}
+
+
+def merged(ours: Mapping[str, Any], given: Any) -> Any:
+    """Return fields of ours under those that the user gave, which the provider checks."""
+    return {**ours, **given} if isinstance(given, Mapping) else given or ours
+
+
+# ---- a response ---------------------------------------------------------------------------------
+
+
+def at(value: Any, *path: str) -> Any:
+    """Return what is in objects within objects; None: nothing."""
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def mappings(value: Any, *path: str) -> list[Mapping[str, Any]]:
+    """Return the objects in a list there."""
+    found = at(value, *path)
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+
+
+def text_in(value: Any, *path: str) -> str:
+    """Return the text there; empty: there is none."""
+    found = at(value, *path)
+    return found if isinstance(found, str) else ""

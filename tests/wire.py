@@ -379,7 +379,7 @@ def _bedrock_refusal(status, message, word):  # noqa: ARG001
 
 # ---- the table ----------------------------------------------------------------------------------
 
-_ALL = (
+WIRES = (
     Wire(
         "openai", _chat, _chat_events, _chat_refusal, "usage",
         (("choices",), ("choices", 0), ("choices", 0, "message")), _data, last=b"data: [DONE]\n\n",
@@ -407,5 +407,4 @@ _ALL = (
         "application/vnd.amazon.eventstream",
     ),
 )  # fmt: skip
-WIRES = tuple(wire for wire in _ALL if wire.name in ("openai", "anthropic"))
 WIRE = {wire.name: wire for wire in WIRES}

@@ -107,7 +107,10 @@ class ChatModel(Model):
             return reply
 
 
-_UNBOUNDED = frozenset({"audio", "extra_body", "modalities", "prediction", "web_search_options"})
+_UNBOUNDED = frozenset(
+    {"audio", "conversation", "extra_body", "modalities", "prediction", "previous_response_id",
+     "prompt", "web_search_options"}
+)  # fmt: skip
 """Parameters that may add tokens neither in the request nor counted by its `max_tokens`."""
 
 

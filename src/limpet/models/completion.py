@@ -18,6 +18,11 @@ from limpet.usage import add_receipt, plain_usage, usage_of_body
 
 Show = Callable[[object], str]
 _ERROR_STATUSES = range(400, 600)
+_STATUSES = {
+    "rate_limit_exceeded": 429, "rate_limit_error": 429, "overloaded_error": 529,
+    "invalid_prompt": 400, "invalid_request_error": 400, "authentication_error": 401,
+}  # fmt: skip
+"""The status of a refusal for these reasons, where an error has only the reason."""
 
 
 class MisfitError(InvalidReplyError):
@@ -130,9 +135,8 @@ class Reading:
         error = said_error(body)
         if error is None:
             return None
-        code = error.get("code") if isinstance(error, dict) else None
-        if isinstance(code, int) and code in _ERROR_STATUSES:
-            return status_error(self._where, code, headers, body, self._show(error))
+        if (status := _status_in(error)) is not None:
+            return status_error(self._where, status, headers, body, self._show(error))
         return TransientError(f"{self._where}: the response is an error: {self._show(error)}")
 
     def parsed(
@@ -175,6 +179,15 @@ class Reading:
         error = MisfitError(f"{self._where}: {why}")
         error.reply, error.usage = text, usage
         return error
+
+
+def _status_in(error: Any) -> int | None:
+    for name in ("code", "type") if isinstance(error, dict) else ():
+        reason = error.get(name)
+        status = _STATUSES.get(reason) if isinstance(reason, str) else reason
+        if isinstance(status, int) and status in _ERROR_STATUSES:
+            return status
+    return None
 
 
 def record_usage(usage: Usage | None, model: str | None = None) -> None:

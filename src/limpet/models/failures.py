@@ -19,7 +19,7 @@ _ABOUT_KEY = re.compile(r"(?i)key|token|credential|permission|auth|access|denied
 _ABOUT_PROMPT = re.compile(r"(?i)moderation|flagged|content|policy")
 
 
-_PATH_HINT = "check the address; most servers' addresses end with /v1"
+PATH_HINT = "check the address; most servers' addresses end with /v1"
 
 
 class ModelMissingError(SetupError):
@@ -75,7 +75,7 @@ def refusal(
         if code in _MISSING_CODES or says_missing:
             return ModelMissingError(message)
     if status in (NOT_FOUND, WRONG_METHOD) and not answered:
-        return PathMissingError(message, hint=_PATH_HINT)
+        return PathMissingError(message, hint=PATH_HINT)
     if status in _REFUSES_REQUEST:
         bad = BadRequestError(message)
         bad.form, bad.status = code not in _OF_ONE_REQUEST, status

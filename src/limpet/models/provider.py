@@ -7,6 +7,7 @@ else is shared: connections, pacing, budgets, schemas, reading replies and error
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from operator import itemgetter
 from typing import Any
 
 from limpet.errors import SetupError
@@ -63,6 +64,7 @@ class Provider:
         can: What it can do, of `ABILITIES`.
         most: The parameter that limits the tokens of a reply, for hints.
         defaults: Parameters that it needs, unless they are given.
+        fixed_headers: Headers of every request, with and without a key.
     """
 
     name: str
@@ -74,17 +76,24 @@ class Provider:
     can: frozenset[str] = frozenset(ABILITIES)
     most: str = "max_tokens"
     defaults: Mapping[str, Any] = {}
+    fixed_headers: Mapping[str, str] = {}
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers of every request, with the key."""
+        """Return the headers with the key."""
         return {"Authorization": f"Bearer {key}"}
 
     def path(self, model: str, *, stream: bool) -> str:
         """Return the path of a request below the address, quoted; it may have a query."""
         raise NotImplementedError
 
+    def url(self, address: str, path: str) -> str:
+        """Return the URL of a path below the address."""
+        return address + path
+
     models_path: str = "/models"
     """Where its models are listed; empty: nowhere."""
+    embeddings_path: str = "/embeddings"
+    """Where it makes embeddings, as OpenAI does."""
 
     def names(self, body: Any) -> list[str]:
         """Return the names of its models, from that list."""
@@ -180,4 +189,4 @@ def owner_of(key: str) -> str | None:
         for prefix in provider(name).prefixes
         if key.startswith(prefix)
     ]
-    return max(found)[1] if found else None
+    return max(found, key=itemgetter(0))[1] if found else None  # of several, the first

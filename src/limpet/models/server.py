@@ -14,8 +14,14 @@ from yarl import URL
 from limpet.errors import LimpetError, PermanentError, SetupError, TransientError, wrong_argument
 from limpet.models.chat import Response
 from limpet.models.completion import Reading
-from limpet.models.failures import ModelMissingError, PathMissingError, refusal, said_in
-from limpet.models.provider import Provider, owner_of
+from limpet.models.failures import (
+    PATH_HINT,
+    ModelMissingError,
+    PathMissingError,
+    refusal,
+    said_in,
+)
+from limpet.models.provider import Provider, owner_of, provider
 from limpet.secrets.known import may_be_secret
 from limpet.text import did_you_mean
 from limpet.transport.address import Address, flaw_of_header
@@ -232,9 +238,9 @@ class ModelServer:
 
     def url(self, path: str) -> URL:
         """Return the URL of a path under the address."""
-        path, _, query = path.partition("?")
+        whole, _, query = self.provider.url(f"{URL(self._base)}".rstrip("/"), path).partition("?")
         # A provider's path is quoted already: yarl would change the quotes, and a signature's path.
-        url = URL(f"{URL(self._base.rstrip('/'))}".rstrip("/") + path, encoded=True)
+        url = URL(whole, encoded=True)
         query = "&".join(filter(None, [query, self._query]))
         return url.with_query(query) if query else url
 
@@ -269,9 +275,10 @@ class ModelServer:
     def _with_key(self, key: str | None) -> CallOptions:
         headers = dict(self._options.get("headers") or {})
         is_azure = self._api_version is not None or self._address.host.endswith(_AZURE_HOSTS)
-        own = {} if key is None else self.provider.headers(key)
+        own = {**self.provider.fixed_headers, **({} if key is None else self.provider.headers(key))}
         if key is not None and is_azure:
-            own = {"api-key": key}
+            own.pop("Authorization", None)
+            own["api-key"] = key
         given = {name.lower() for name in headers}
         headers |= {name: value for name, value in own.items() if name.lower() not in given}
         return CallOptions(**{**self._options, "headers": headers})
@@ -333,10 +340,15 @@ class ModelServer:
     def _key_hint(self) -> str:
         if self._key.value is None and self.provider.keyless_hint:
             return self.provider.keyless_hint
-        owner = owner_of(self._key.value or "")
-        if owner is None or owner == self.provider.name or self.provider.prefixes == ():
+        own, owner = self.provider.prefixes, owner_of(self._key.value or "")
+        if owner is None or own in ((), provider(owner).prefixes):
             return self._key.hint
         return f"this looks like a key of {owner}; {self._key.hint}"
+
+    @property
+    def _address_hint(self) -> str:
+        own = self.provider.address
+        return f"check the address; that of {self.provider.name} is {own}" if own else PATH_HINT
 
     async def json(self, reply: HttpReply) -> Response:
         """Read a response that is a JSON document."""
@@ -350,8 +362,7 @@ class ModelServer:
                 what = f"{self.where}: the response is {kind}, not JSON: {shown}"
                 if self._answered:  # a proxy's page, perhaps
                     raise TransientError(what) from None
-                hint = "check the address; most servers' addresses end with /v1"
-                raise PermanentError(what, hint=hint) from None
+                raise PermanentError(what, hint=self._address_hint) from None
             raise TransientError(f"{self.where}: the response is {error}: {shown}") from None
         completion = self.provider.completion(body)
         if isinstance(completion, dict) and (error := said_error(body)) is not None:
@@ -369,6 +380,8 @@ class ModelServer:
             if shared.models is None:
                 shared.models = await self._list(shared.client)
         is_path = isinstance(error, PathMissingError)
+        if is_path and self.provider.address:
+            error = PathMissingError(str(error), hint=self._address_hint)
         if not shared.models or (is_path and self._model in shared.models):
             return error
         known = ", ".join(map(shared.client.show, shared.models[:_MOST_LISTED]))

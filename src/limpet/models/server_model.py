@@ -26,7 +26,6 @@ from limpet.transport.client import CallOptions, client_for
 
 # ---- How do texts become vectors? ---------------------------------------------------------------
 
-_PATH = "/embeddings"
 _LARGEST = 1e300
 
 
@@ -53,12 +52,15 @@ async def embedded(
 
     Raises:
         InvalidReplyError: The response lacks one vector for each text.
+        SetupError: The provider has no embeddings.
     """
+    if "embeddings" not in server.provider.can:
+        raise server.provider.cannot("embeddings")
     if not texts:
         return Vectors()
     request = {"encoding_format": "float", **constant, "input": list(texts)}
     async with endpoint(pace):
-        response = await server.post(server.url(_PATH), request)
+        response = await server.post(server.url(server.provider.embeddings_path), request)
         reading = server.reading
         usage = reading.usage(response.body)
         if (error := reading.error_in(response.body, response.headers)) is not None:

@@ -1,8 +1,12 @@
 """Anthropic's Messages."""
 
+import binascii
+from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any
 
+from limpet.errors import PermanentError
+from limpet.models.failures import BadRequestError
 from limpet.models.provider import Joiner, Provider, Request
 from limpet.models.providers.messages import (
     Source,
@@ -12,7 +16,6 @@ from limpet.models.providers.messages import (
     parts_of,
     schema_of,
     split,
-    text_of,
     tool_calls_of,
 )
 
@@ -23,6 +26,7 @@ _FINISHES = {
     "stop_sequence": "stop",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
+    "pause_turn": "length",  # with a tool of the server: it would go on if asked again
     "tool_use": "tool_calls",
     "refusal": "content_filter",
 }
@@ -30,7 +34,6 @@ _TRANSLATED = {
     "cache", "max_completion_tokens", "messages", "model", "parallel_tool_calls",
     "reasoning_effort", "response_format", "stop", "tool_choice", "tools", "user",
 }  # fmt: skip
-_TEXT_TYPES = ("text/plain", "text/markdown")
 
 
 class Anthropic(Provider):
@@ -42,10 +45,11 @@ class Anthropic(Provider):
     prefixes = ("sk-ant-",)
     can = frozenset({"schema", "tools", "images", "documents", "stream", "caching"})
     defaults = {"max_tokens": 4096}  # noqa: RUF012 - never changed
+    fixed_headers = {"anthropic-version": "2023-06-01"}  # noqa: RUF012 - never changed
     models_path = "/v1/models"
 
     def headers(self, key: str) -> dict[str, str]:
-        return {"x-api-key": key, "anthropic-version": "2023-06-01"}
+        return {"x-api-key": key}
 
     def path(self, model: str, *, stream: bool) -> str:  # noqa: ARG002
         return "/v1/messages"
@@ -61,7 +65,7 @@ class Anthropic(Provider):
         if request.get("user") is not None:
             body["metadata"] = {"user_id": request["user"]}
         if ours:
-            body["system"] = "\n\n".join(text_of(one, self.name) for one in ours)
+            body["system"] = _system(ours)
         if tools := _tools(request):
             body["tools"] = tools
         if (choice := _choice(request)) is not None:
@@ -78,8 +82,7 @@ class Anthropic(Provider):
         if not isinstance(body, Mapping) or not isinstance(body.get("content"), list):
             return body
         blocks = [block for block in body["content"] if isinstance(block, Mapping)]
-        texts = [str(block.get("text")) for block in blocks if block.get("type") == "text"]
-        finish = body.get("stop_reason")
+        texts, finish = _texts(blocks, "text"), body.get("stop_reason")
         return completion_of(
             "".join(texts) if texts else None,
             finish=_FINISHES.get(finish, finish) if isinstance(finish, str) else None,
@@ -88,9 +91,8 @@ class Anthropic(Provider):
                 for block in blocks
                 if block.get("type") == "tool_use" and isinstance(block.get("name"), str)
             ],
-            reasoning="".join(
-                str(block.get("thinking")) for block in blocks if block.get("type") == "thinking"
-            ),
+            reasoning="".join(_texts(blocks, "thinking")),
+            refusal=_refusal(body.get("stop_details")) if finish == "refusal" else "",
             usage=_usage(body.get("usage")),
             model=body.get("model"),
         )
@@ -115,6 +117,13 @@ def _turns(messages: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return turns
 
 
+def _system(messages: list[Mapping[str, Any]]) -> Any:
+    parts = [part for message in messages for part in parts_of(message)]
+    if all(type(part) is str for part in parts):
+        return "\n\n".join(map(str, parts))
+    return [_block(part) for part in parts]
+
+
 def _as_blocks(content: Any) -> list[Any]:
     return content if isinstance(content, list) else [{"type": "text", "text": content}]
 
@@ -127,12 +136,13 @@ def _blocks(message: Mapping[str, Any]) -> Any:
             "type": "tool_result",
             "tool_use_id": message.get("tool_call_id"),
             "content": said,
+            **({"is_error": True} if message.get("is_error") else {}),
         }
         return [result]
     if isinstance(content, str) and not message.get("tool_calls"):
         return content
     used = [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments or {}}
         for call in tool_calls_of(message)
     ]
     return [*(_block(part) for part in parts_of(message) if part != ""), *used]
@@ -146,10 +156,19 @@ def _block(part: str | Source | Mapping[str, Any]) -> Mapping[str, Any]:
     source = {"type": "base64", "media_type": part.type, "data": part.data}
     if part.is_address:
         source = {"type": "url", "url": part.data}
+    elif part.type.startswith("text/"):  # only a PDF may be in base64
+        source = {"type": "text", "media_type": "text/plain", "data": _decoded(part)}
     if part.kind == "image":
         return {"type": "image", "source": source}
     title = {"title": part.name} if part.name else {}
     return {"type": "document", "source": source, **title}
+
+
+def _decoded(part: Source) -> str:
+    try:
+        return b64decode(part.data, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise PermanentError(f"the file {part.name!r} is not a text in UTF-8 and base64") from None
 
 
 def _tools(request: Request) -> list[Any]:
@@ -171,13 +190,19 @@ def _choice(request: Request) -> Any:
     found: Any = {"type": "tool", "name": name} if name is not None else choice
     if isinstance(choice, str):
         found = {"type": _CHOICES.get(choice, choice)}
-    if request.get("parallel_tool_calls") is False:
+    if request.get("parallel_tool_calls") is False and choice != "none":
         found = {**(found or {"type": "auto"}), "disable_parallel_tool_use": True}
     return found
 
 
 def _output(request: Request) -> dict[str, Any]:
     effort, schema = request.get("reasoning_effort"), schema_of(request)
+    form = request.get("response_format")
+    if schema is None and isinstance(form, Mapping) and form.get("type") != "text":
+        raise BadRequestError(
+            f"response_format: anthropic has no {form.get('type')!r}",
+            hint="give it a JSON schema, with the type json_schema",
+        )
     found: dict[str, Any] = {} if effort is None else {"effort": effort}
     return (
         found if schema is None else {**found, "format": {"type": "json_schema", "schema": schema}}
@@ -186,14 +211,24 @@ def _output(request: Request) -> dict[str, Any]:
 
 def _mark_constant(body: dict[str, Any]) -> None:
     """Mark the end of what is the same in each request: the system's words, or else the tools."""
-    if body.get("system"):
-        text = body["system"]
-        body["system"] = [{"type": "text", "text": text, "cache_control": _CACHED}]
-    elif body.get("tools"):
-        body["tools"] = [*body["tools"][:-1], {**body["tools"][-1], "cache_control": _CACHED}]
+    name = "system" if body.get("system") else "tools"
+    *before, last = _as_blocks(body.get(name) or [None])
+    if isinstance(last, Mapping):
+        body[name] = [*before, {"cache_control": _CACHED, **last}]
 
 
 # ---- a response ---------------------------------------------------------------------------------
+
+
+def _texts(blocks: list[Mapping[str, Any]], kind: str) -> list[str]:
+    texts = [block.get(kind) for block in blocks if block.get("type") == kind]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _refusal(details: Any) -> str:
+    found = details if isinstance(details, Mapping) else {}
+    said = (found.get(name) for name in ("explanation", "category"))
+    return next((text for text in said if isinstance(text, str)), "")
 
 
 def _usage(reported: Any) -> Any:
@@ -225,7 +260,7 @@ class _Blocks(Joiner):
         elif kind == "message_delta":
             delta, usage = event.get("delta"), event.get("usage")
             if isinstance(delta, Mapping):
-                self.body["stop_reason"] = delta.get("stop_reason")
+                self.body |= {name: delta.get(name) for name in ("stop_reason", "stop_details")}
             if isinstance(usage, Mapping):
                 counts = {name: count for name, count in usage.items() if count is not None}
                 before = self.body.get("usage")

@@ -116,7 +116,7 @@ def tool_calls_of(message: Mapping[str, Any]) -> Iterator[ToolCall]:
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, Mapping) else None
-        if isinstance(function, Mapping):
+        if isinstance(function, Mapping) and isinstance(function.get("name"), str):
             arguments = function.get("arguments")
             if isinstance(arguments, str):
                 with suppress(ValueError):
@@ -159,6 +159,8 @@ def completion_of(
     finish: str | None,
     calls: Sequence[Mapping[str, Any]] = (),
     reasoning: str = "",
+    refusal: str = "",
+    logprobs: Sequence[Any] = (),
     why: str = "",
     **more: Any,
 ) -> dict[str, Any]:
@@ -169,6 +171,8 @@ def completion_of(
         finish: Why it ended: "stop", "length", "tool_calls", "content_filter", or another word.
         calls: Its tool calls, each with `name`, `arguments` and perhaps an `id`.
         reasoning: What the model thought.
+        refusal: What it said when it refused.
+        logprobs: The log probability of each token.
         why: The provider's own reason, if a filter or an error ended it.
         **more: `usage` and `model`, as the provider reports them.
     """
@@ -179,8 +183,12 @@ def completion_of(
     message: dict[str, Any] = {"content": text, "tool_calls": tools}
     if reasoning:
         message["reasoning_content"] = reasoning
-    known = {name: value for name, value in more.items() if value is not None}
+    if refusal:
+        message["refusal"] = refusal
     choice: dict[str, Any] = {"message": message, "finish_reason": finish}
+    if logprobs:
+        choice["logprobs"] = {"content": logprobs}
+    known = {name: value for name, value in more.items() if value is not None}
     if why:
         choice["finish_message"] = why
     return {**known, "choices": [choice]}

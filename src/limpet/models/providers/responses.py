@@ -1,0 +1,236 @@
+"""OpenAI's Responses."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from limpet.models.provider import Joiner, Provider, Request
+from limpet.models.providers.messages import completion_of
+
+_PATH = "/responses"
+_DEPLOYMENT = re.compile(r"/deployments/[^/]+$")
+_LOGPROBS = "message.output_text.logprobs"
+_FINISHES = {"max_output_tokens": "length"}
+_TRANSLATED = {
+    "logprobs", "max_completion_tokens", "max_tokens", "messages", "reasoning_effort",
+    "response_format", "tool_choice", "tools", "verbosity",
+}  # fmt: skip
+_FAULTS = re.compile(r"invalid|image|policy|residency")
+"""In the code of a failure: this request fails each time."""
+_BAD_REQUEST = 400
+
+
+class Responses(Provider):
+    """OpenAI and Azure: `POST /responses`."""
+
+    name = "responses"
+    address = "https://api.openai.com/v1"
+    key = "${OPENAI_API_KEY}"
+    prefixes = ("sk-", "sk-proj-")
+    can = Provider.can - {"n", "seed", "caching"}  # it caches by itself
+
+    def path(self, model: str, *, stream: bool) -> str:  # noqa: ARG002
+        return _PATH
+
+    def url(self, address: str, path: str) -> str:
+        # Azure has it beside its deployments.
+        return (_DEPLOYMENT.sub("", address) if path == _PATH else address) + path
+
+    def body(self, request: Request, *, stream: bool) -> dict[str, Any]:
+        body = {name: value for name, value in request.items() if name not in _TRANSLATED}
+        body["input"] = [item for one in request["messages"] for item in _items(one)]
+        body.setdefault("store", False)  # it would keep every prompt and reply for 30 days
+        for name in ("max_tokens", "max_completion_tokens"):
+            if request.get(name) is not None:
+                body["max_output_tokens"] = request[name]
+        if request.get("reasoning_effort") is not None:
+            body["reasoning"] = {"effort": request["reasoning_effort"], **_of(body, "reasoning")}
+        if request.get("logprobs"):
+            body["include"] = [*(request.get("include") or ()), _LOGPROBS]
+        if request.get("tools"):
+            body["tools"] = [_tool(tool) for tool in request["tools"]]
+        if request.get("tool_choice") is not None:
+            body["tool_choice"] = _flat(request["tool_choice"])
+        if text := _text(request):
+            body["text"] = {**text, **_of(body, "text")}
+        if stream:
+            body["stream"] = True
+        return body
+
+    def completion(self, body: Any) -> Any:
+        if not isinstance(body, Mapping):
+            return body
+        if (error := _error(body)) is not None:
+            return {**body, "error": error}
+        if not isinstance(body.get("output"), list):
+            return body
+        items = [item for item in body["output"] if isinstance(item, Mapping)]
+        parts = [part for item in items for part in _list(item, "content", "message")]
+        texts = [part for part in parts if isinstance(part.get("text"), str)]
+        calls = [
+            {"id": item.get("call_id"), "name": item["name"], "arguments": item.get("arguments")}
+            for item in items
+            if item.get("type") == "function_call" and isinstance(item.get("name"), str)
+        ]
+        return completion_of(
+            "".join(part["text"] for part in texts) if texts else None,
+            finish=_finish(body) or ("tool_calls" if calls else "stop"),
+            calls=calls,
+            reasoning="\n\n".join(_thoughts(items)),
+            refusal="".join(str(part["refusal"]) for part in parts if part.get("refusal")),
+            logprobs=[one for part in texts for one in _list(part, "logprobs")],
+            usage=body.get("usage"),
+            model=body.get("model"),
+        )
+
+    def joiner(self) -> Joiner:
+        return _Events()
+
+
+# ---- a request ----------------------------------------------------------------------------------
+
+
+def _items(message: Any) -> Iterator[Any]:
+    """Yield a message as items; one that is an item already as it is.
+
+    Instructions stay where they are: `instructions` would be the same message, before all others.
+    """
+    role = message.get("role") if isinstance(message, Mapping) else None
+    if role is None:
+        yield message
+        return
+    content = message.get("content")
+    if role == "tool":
+        call = {"type": "function_call_output", "call_id": message.get("tool_call_id")}
+        yield {**call, "output": _content(content, "input_text")}
+    else:
+        if content or not message.get("tool_calls"):
+            kind = "output_text" if role == "assistant" else "input_text"
+            yield {"role": role, "content": _content(content, kind)}
+        for call in message.get("tool_calls") or ():
+            yield _call(call)
+
+
+def _content(content: Any, text: str) -> Any:
+    return [_part(part, text) for part in content] if isinstance(content, list) else content
+
+
+def _part(part: Any, text: str) -> Any:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind == "text":
+        return {**part, "type": text}
+    held = part.get(kind) if isinstance(kind, str) else None
+    if not isinstance(held, Mapping):
+        return part
+    more = {name: value for name, value in part.items() if name not in ("type", kind)}
+    if kind == "image_url":
+        return {"type": "input_image", "detail": "auto", **more, **_renamed(held, "url", kind)}
+    if kind == "file":
+        data = held.get("file_data")
+        is_address = isinstance(data, str) and data.startswith(("https://", "http://"))
+        held = _renamed(held, "file_data", "file_url") if is_address else held
+        return {"type": "input_file", **more, **held}
+    return part
+
+
+def _renamed(part: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
+    return {new if name == old else name: value for name, value in part.items()}
+
+
+def _call(call: Any) -> Any:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping):
+        return call
+    arguments = function.get("arguments")
+    arguments = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    made = {"type": "function_call", "call_id": call.get("id"), "name": function.get("name")}
+    return {**made, "arguments": arguments}
+
+
+def _tool(tool: Any) -> Any:
+    flat = _flat(tool)
+    if flat is tool or flat.get("type") != "function":
+        return flat
+    # Here, unlike in Chat Completions, a function is strict unless it says that it is not.
+    return {"parameters": {"type": "object", "properties": {}}, "strict": False, **flat}
+
+
+def _flat(value: Any) -> Any:
+    """Return `{"type": "x", "x": {…}}` as `{"type": "x", …}`; anything else as it is."""
+    kind = value.get("type") if isinstance(value, Mapping) else None
+    held = value.get(kind) if isinstance(kind, str) else None
+    if not isinstance(held, Mapping):
+        return value
+    if kind == "allowed_tools" and isinstance(held.get("tools"), list):
+        held = {**held, "tools": [_flat(tool) for tool in held["tools"]]}
+    return {"type": kind, **held}
+
+
+def _text(request: Request) -> dict[str, Any]:
+    form, verbosity = request.get("response_format"), request.get("verbosity")
+    found = {} if form is None else {"format": _flat(form)}
+    return found if verbosity is None else {**found, "verbosity": verbosity}
+
+
+def _of(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = body.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+# ---- a response ---------------------------------------------------------------------------------
+
+
+def _error(body: Mapping[str, Any]) -> Any:
+    """Return why a response failed, with the status that a refusal for that reason has."""
+    error, status = body.get("error"), body.get("status")
+    if not error and status in ("failed", "cancelled", "queued", "in_progress"):
+        return {"message": f"the response is {status}"}
+    if isinstance(error, Mapping) and _FAULTS.search(str(error.get("code"))):
+        return {**error, "type": error["code"], "code": _BAD_REQUEST}
+    return error or None
+
+
+def _finish(body: Mapping[str, Any]) -> str | None:
+    if body.get("status") != "incomplete":
+        return None
+    reason = _of(body, "incomplete_details").get("reason")
+    return _FINISHES.get(reason, reason) if isinstance(reason, str) else "length"
+
+
+def _thoughts(items: list[Mapping[str, Any]]) -> Iterator[str]:
+    for item in items:
+        for name in ("summary", "content"):
+            for part in _list(item, name, "reasoning"):
+                if isinstance(part.get("text"), str):
+                    yield part["text"]
+
+
+def _list(item: Mapping[str, Any], name: str, kind: str | None = None) -> list[Any]:
+    """Return the objects in a list of an item of this type."""
+    values = item.get(name) if kind in (None, item.get("type")) else None
+    return [one for one in values if isinstance(one, Mapping)] if isinstance(values, list) else []
+
+
+class _Events(Joiner):
+    """Waits for the last event, which has the whole response."""
+
+    def __init__(self) -> None:
+        self.body: dict[str, Any] = {}
+        self._error: dict[str, Any] | None = None
+
+    def add(self, event: Any) -> bool:
+        kind = event.get("type") if isinstance(event, Mapping) else None
+        if not isinstance(kind, str):
+            return False
+        if isinstance(event.get("response"), Mapping):
+            self.body = dict(event["response"])
+        if kind in ("response.completed", "response.incomplete", "response.failed"):
+            self.is_done = True
+        elif kind == "error":
+            self.is_done = True
+            self._error = {name: event.get(name) for name in ("code", "message", "param")}
+        return kind.endswith(".delta") and bool(event.get("delta"))
+
+    def joined(self) -> dict[str, Any]:
+        return self.body if self._error is None else {**self.body, "error": self._error}

@@ -264,7 +264,8 @@ class _Blocks(Joiner):
                 self.body |= {name: delta.get(name) for name in ("stop_reason", "stop_details")}
             if isinstance(usage, Mapping):
                 counts = {name: count for name, count in usage.items() if count is not None}
-                self.body["usage"] = {**(self.body.get("usage") or {}), **counts}
+                before = self.body.get("usage")
+                self.body["usage"] = {**(before if isinstance(before, Mapping) else {}), **counts}
         elif kind == "message_stop":
             self.is_done = True
         return False

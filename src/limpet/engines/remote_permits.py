@@ -185,13 +185,14 @@ class Desk:
             self._end(question, *more)
 
     async def _ask(self, question: int, keys: tuple[str, ...], cost: Any) -> None:
-        pacers, granted = current_pacers(), True
+        pacers = current_pacers()
+        granted: bool | str = True
         try:
             if pacers is None:
                 self._tickets[question] = None
             else:
                 ticket = await self._permits.acquire(pacers.get(keys), cost)
-                self._tickets[question], granted = ticket, ticket.pacer.key
+                self._tickets[question], granted = ticket, ticket.pacer.key or True
         except asyncio.CancelledError:
             self._answer(question, False)  # noqa: FBT003 - the answer
             raise

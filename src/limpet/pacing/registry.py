@@ -55,11 +55,12 @@ class PacerRegistry:
     def get(self, key: str | tuple[str, ...]) -> Pacer:
         """Return the one pacer for this key, or for the keys of a group: see `members_of`."""
         keys = members_of(key) if isinstance(key, str) else key
-        if len(keys) > 1 and key not in self._pacers:
-            if keys not in self._groups:
-                self._groups[keys] = PacerGroup(_name_of(keys), [*map(self._one, keys)])
-            return self._groups[keys]
-        return self._one(key if isinstance(key, str) else keys[0])
+        name = _name_of(keys)
+        if len(keys) == 1 or name in self._pacers:
+            return self._one(name)
+        if keys not in self._groups:
+            self._groups[keys] = PacerGroup(name, [*map(self._one, keys)])
+        return self._groups[keys]
 
     def _one(self, key: str) -> Pacer:
         pacer = self._pacers.get(key)

@@ -91,8 +91,8 @@ class PacerGroup(Pacer):
     def held_s(self) -> float:
         return min(member.held_s for member in self.members)
 
-    @property
-    def memory(self) -> dict[str, Any]:  # type: ignore[misc]  # its members are restored
+    @property  # type: ignore[misc]  # its members are restored, not it
+    def memory(self) -> dict[str, Any]:
         return added_up([member.memory for member in self.members])
 
 

@@ -225,7 +225,7 @@ Cost = float | Mapping[str, float]
 
 
 class _Waiter:
-    __slots__ = ("asked", "cost", "costs", "future", "owner")
+    __slots__ = ("asked", "cost", "costs", "future", "granted", "owner")
 
     def __init__(
         self,
@@ -240,6 +240,7 @@ class _Waiter:
         self.owner = owner
         self.future = future
         self.asked = asked
+        self.granted = False  # here, and not by another member of its group
 
 
 class Pacer:
@@ -299,25 +300,23 @@ class Pacer:
         """Wait at each member; return the ticket of the first that lets the call start."""
         future: asyncio.Future[Ticket] = asyncio.get_running_loop().create_future()
         waiting: list[tuple[Pacer, _Waiter]] = []
-        granted_by = None
         try:
             for one in self.members or (self,):
-                waiting.append((one, one._queue(cost, owner, future, self)))  # noqa: PERF401 - see finally
-            ticket = await future
-            granted_by = ticket.pacer
-            return ticket
+                waiting.append((one, one.queue(cost, owner, future, self)))  # noqa: PERF401 - if one raises, the others are left
+            return await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
                 future.result().void()  # granted and cancelled in the same turn
             raise
         finally:
             for one, waiter in waiting:
-                if one is not granted_by:
-                    one._leave(waiter)
+                if not waiter.granted:
+                    one.leave(waiter)
 
-    def _queue(
+    def queue(
         self, cost: Cost, owner: object, future: asyncio.Future[Ticket], asked: "Pacer"
     ) -> _Waiter:
+        """Let a call of this pacer, or of a group, wait for its turn."""
         waiter = _Waiter(*self._priced(cost, owner), owner, future, asked)
         self._waiters.append(waiter)
         if len(self._waiters) == 1:  # the timer is for the first
@@ -325,7 +324,8 @@ class Pacer:
             self._set_timer(self._bound().wait_s(waiter.cost, waiter.costs))
         return waiter
 
-    def _leave(self, waiter: _Waiter) -> None:
+    def leave(self, waiter: _Waiter) -> None:
+        """Let it wait no longer."""
         if waiter in self._waiters:
             self._waiters.remove(waiter)
             self._grant()
@@ -377,7 +377,7 @@ class Pacer:
             if wait != 0:
                 break
             ticket = self._issue(limits, first.cost, first.costs, first.owner)
-            ticket.asked = first.asked
+            ticket.asked, first.granted = first.asked, True
             first.future.set_result(ticket)
             self._waiters.popleft()
         self._set_timer(wait)

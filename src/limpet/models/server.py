@@ -138,18 +138,22 @@ class Keys:
         keys: The keys.
         endpoints: The key of each one's pacer.
         where: The model's name and address, for messages.
+
+    Attributes:
+        keys: The keys.
+        aside: Why a key is set aside, by its number.
     """
 
     def __init__(self, keys: Sequence[Key], endpoints: Sequence[str], where: str) -> None:
         self.keys = keys
         self._endpoints = endpoints
         self._where = where
-        self._aside: dict[int, LimpetError] = {}
+        self.aside: dict[int, LimpetError] = {}
         self._turns = itertools.count()
 
     @property
     def _left(self) -> list[int]:
-        return [number for number in range(len(self.keys)) if number not in self._aside]
+        return [number for number in range(len(self.keys)) if number not in self.aside]
 
     def name(self, number: int) -> str:
         """Return a key's name in messages: its variable."""
@@ -167,15 +171,13 @@ class Keys:
 
     def begin(self) -> None:
         """Use all of them again."""
-        self._aside.clear()
+        self.aside.clear()
 
     def take(self) -> int:
         """Return the number of the key of the current call; outside a run, they take turns."""
         paced_by, left = carrying_endpoint(), self._left or [0]
-        if paced_by in self._endpoints:
-            number = self._endpoints.index(paced_by)
-        else:
-            number = left[next(self._turns) % len(left)]
+        paced = [number for number in left if self._endpoints[number] == paced_by]
+        number = paced[0] if paced else left[next(self._turns) % len(left)]
         _taken.set(number)
         return number
 
@@ -197,19 +199,19 @@ class Keys:
                     raise self._none_left() from error
 
     def _set_aside(self, number: int, error: LimpetError) -> None:
-        is_known = number in self._aside
-        self._aside[number] = error
+        is_known = number in self.aside
+        self.aside[number] = error
         if not is_known and self._left:  # else the run's error says it
             logger.warning("the key %s is set aside: %s", self.name(number), error)
 
     def _none_left(self) -> LimpetError:
         reasons = [
             f"{self.name(number)}: {str(error).removeprefix(f'{self._where}: ')}"
-            for number, error in sorted(self._aside.items())
+            for number, error in sorted(self.aside.items())
         ]
         message = f"{self._where}: no key is left: {'; '.join(reasons)}"
-        hints = dict.fromkeys(error.hint for error in self._aside.values() if error.hint)
-        if all(isinstance(error, KeyRefusedError) for error in self._aside.values()):
+        hints = dict.fromkeys(error.hint for error in self.aside.values() if error.hint)
+        if all(isinstance(error, KeyRefusedError) for error in self.aside.values()):
             return SetupError(message, hint="; ".join(hints))
         hint = "; ".join(["top up the account or wait for its reset, then run again", *hints])
         return QuotaExhaustedError(message, hint=hint)

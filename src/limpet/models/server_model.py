@@ -15,7 +15,7 @@ from limpet.models.protocol import Message, Reply
 from limpet.models.provider import PROVIDERS, Provider
 from limpet.models.provider import provider as provider_of
 from limpet.models.schema import AUTO, FORMS, Schema
-from limpet.models.server import Key, ModelServer
+from limpet.models.server import Key, Keys, ModelServer
 from limpet.models.streams import read_stream
 from limpet.pacing.registry import endpoint, endpoints_for
 from limpet.secrets.known import secrets_under_names
@@ -314,6 +314,11 @@ class ServerModel(ChatModel):
     @property
     def described(self) -> Mapping[str, Any]:
         return dict(self._described)
+
+    @property
+    def keys(self) -> Keys:
+        """Its keys; they are never shown."""
+        return self._server.keys
 
     @property
     def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read

@@ -149,7 +149,6 @@ def test_an_address_that_is_down_and_a_key_that_is_missing(folder):
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     down = rows(models(folder, url, "--check", "--json"))
     assert not down["grader"]["ok"]
-    assert str(free.fileno()) is not None
     assert url.removesuffix("/v1") in down["grader"]["error"]
     done = models(folder, url, "--check", key=None)
     assert done.returncode == 1

@@ -62,11 +62,11 @@ def command(
 def _facts(used: UsedModel) -> dict[str, Any]:
     model, described = used.model, used.model.described
     keys = getattr(model, "keys", None)
-    is_python = isinstance(model, NotImported)
+    python = model.python if isinstance(model, NotImported) else None
     return {
         "name": used.name,
-        "provider": "python" if is_python else described.get("provider", "openai"),
-        "model": described["python"] if is_python else described["model"],
+        "provider": described.get("provider", "openai") if python is None else "python",
+        "model": described["model"] if python is None else python,
         "address": described.get("address"),
         "keys": [
             {"variable": key.variable, "set": key.value is not None}

@@ -107,12 +107,11 @@ def test_a_key_that_ends_in_the_middle_costs_one_line_and_no_item(tmp_path, capl
 def test_a_judge_with_many_votes_uses_all_keys_and_loses_none_with_one_of_them(tmp_path):
     with served(b=(20, refused)) as server:
         server._answer = lambda request, number: {"reason": "so", "label": "correct"}
-        judge = limpet.judge(
-            "Is {output} right?", labels={"correct": 1, "wrong": 0}, model=at(server), votes=5
-        )
-        result = limpet.evaluate(ROWS[:20], lambda question: "yes", [judge], run=tmp_path / "run")
-    (scores,) = result.summary["scores"].values()
-    assert (scores["mean"], scores["count"]) == (1.0, 20)
+        judge = limpet.judge(at(server), of="correctness", votes=5, name="right")
+        rows = [{**row, "answer": "yes"} for row in ROWS[:20]]
+        result = limpet.evaluate(rows, lambda question: "yes", [judge], run=tmp_path / "run")
+    assert result.summary["scores"]["right"]["mean"] == 1.0
+    assert result.summary["evaluators"]["right"]["failed"] == {}
     assert server.by_key[B] >= 20
     assert 100 - 20 <= server.by_key[A] <= 100
 

@@ -496,6 +496,21 @@ def _pace(**given: Any) -> int:
     return _call("pace", given)
 
 
+@cli.command("models")
+@click.argument("file", type=_PATH, default=Path("eval.yml"))
+@click.option("--check", is_flag=True,
+              help="Ask each model for one token; exit with 1 if one fails.")
+@_SET
+@_ENV_FILE
+@_JSON
+def _models(**given: Any) -> int:
+    """List the models that an eval.yml configures: where, with which key, and what uses them.
+
+    Nothing is imported or asked without --check.
+    """
+    return _call("models", given)
+
+
 @cli.command("schema")
 def _schema(**given: Any) -> int:
     """Print the JSON schema of eval.yml, for editors.

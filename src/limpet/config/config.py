@@ -4,11 +4,13 @@ Read the YAML, apply the command line, substitute the environment, expand the sh
 Each step works on the result of the one before, and nothing is imported.
 """
 
+import functools
+import operator
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from limpet.config.checking import check_keys
 from limpet.config.configuration import Configuration
@@ -18,13 +20,13 @@ from limpet.config.dataset_checks import (
     check_filter,
     located,
 )
-from limpet.config.environment import substitute
+from limpet.config.environment import Substituted, substitute
 from limpet.config.errors import Findings, KeyPath, Tree, refuse
-from limpet.config.evaluators import check_evaluators, with_scale
+from limpet.config.evaluators import JudgeSection, check_evaluators, with_scale
 from limpet.config.file_text import check_eval_yml, load_env_file, read_text
 from limpet.config.matrix import MATRIX, Matrix, Variant, matrix_of
-from limpet.config.model import EvalFile
-from limpet.config.models import Models, check_models, check_workflow
+from limpet.config.model import EvalFile, PromptSection
+from limpet.config.models import Models, check_models, check_workflow, prompt_workflow
 from limpet.config.overrides import SHORT_KINDS, expanded, override, set_variant
 from limpet.config.preparing import (
     columns_of,
@@ -37,13 +39,32 @@ from limpet.config.preparing import (
     prepared_workflow,
 )
 from limpet.config.yaml_file import read_tree
+from limpet.executors.async_executor import DEFAULT_TIMEOUT_S
+from limpet.models import Model
 from limpet.run.api import Arguments
 from limpet.run.options import Run
 from limpet.secrets.in_configs import Literals, each_word, hidden, without_query
 from limpet.secrets.known import maskable
 from limpet.text import one_line
+from limpet.workflows.openai_workflow import OpenaiWorkflow
 
 _WITH_SECRETS = {"models", "workflow", "evaluators"}
+
+
+class UsedModel(NamedTuple):
+    """A model of a file.
+
+    Attributes:
+        name: Its name in the file; of the workflow's own, the model's.
+        model: The model; a placeholder for one in Python.
+        used_by: The steps that use it.
+        embeds: Whether it is used for vectors only.
+    """
+
+    name: str
+    model: Model
+    used_by: Sequence[str]
+    embeds: bool
 
 
 @dataclass(repr=False, eq=False)
@@ -104,6 +125,45 @@ class Config(Configuration):
             step_engines=self._engines(),
         )
 
+    def models(self) -> list[UsedModel]:
+        """Return the models of the file, and which steps use them. Nothing is imported."""
+        used: dict[str, list[str]] = {name: [] for name in self._models}
+        models = {name: model for name, model in self._models.items() if model is not None}
+        if isinstance(section := self._content.workflow, PromptSection):
+            data, findings = self._tree.data["workflow"], Findings(self._tree, self.path.parent)
+            given = substitute(data, lambda path, *_: _as_written(data, path))
+            flow = prompt_workflow(section, given, models, self._content.dataset, findings)
+            assert isinstance(flow, OpenaiWorkflow)  # it is valid
+            known = [name for name, model in models.items() if model is flow.model]
+            name = known[0] if known else flow.model.name
+            used.setdefault(name, []).append("workflow")
+            models[name] = flow.model
+        embeds = dict.fromkeys(models, False)
+        for step, judge in self._evaluators.items():
+            if isinstance(judge, JudgeSection):
+                named = judge.given[judge.kind]
+                for name in [named] if isinstance(named, str) else named:
+                    embeds[name] = not used[name] and judge.kind == "embedding_similarity"
+                    used[name].append(step)
+        return [UsedModel(name, each, used[name], embeds[name]) for name, each in models.items()]
+
+    def imported(self, model: Model) -> Model:
+        """Return a model; one in Python is imported.
+
+        Raises:
+            ConfigError: It cannot be imported.
+        """
+        findings = Findings(self._tree, self.path.parent)
+        found = prepared_models({model.name: model}, findings)[model.name]
+        findings.raise_any()
+        assert found is not None
+        return found
+
+    @property
+    def timeout_s(self) -> float:
+        """How long a call may take."""
+        return self._content.timeout or DEFAULT_TIMEOUT_S
+
     def _engines(self) -> dict[str, Any]:
         """Return the engines of single steps, by the step's name."""
         sections: dict[str, Any] = {"workflow": self._content.workflow, **self._evaluators}
@@ -112,7 +172,11 @@ class Config(Configuration):
 
 
 def load_config(
-    path: str | Path, overrides: Sequence[str] = (), variant: Variant | None = None
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    variant: Variant | None = None,
+    *,
+    needs_keys: bool = True,
 ) -> Config:
     """Read an `eval.yml` and check it. Nothing that it names is imported yet.
 
@@ -120,6 +184,7 @@ def load_config(
         path: The file.
         overrides: Values that replace those of the file, each as "path=value".
         variant: The variant to read, if the file has a matrix.
+        needs_keys: Whether a model's key that is not set in the environment is a problem.
 
     Raises:
         ConfigError: The file is invalid. The message lists each problem with its line.
@@ -137,8 +202,10 @@ def load_config(
         load_env_file(located(env_file, file.parent), one_line(env_file))
     findings = Findings(tree, file.parent)
 
-    def say(path: KeyPath, text: str, hint: str) -> None:
-        findings.add(path, text, hint, final=True)
+    def say(path: KeyPath, text: str, hint: str) -> Any:
+        if not needs_keys and {"key", "keys"} & set(path[1:]) and path[0] in _WITH_SECRETS:
+            return _as_written(tree.data, path)
+        return findings.add(path, text, hint, final=True)
 
     data = expanded(substitute(tree.data, say))
     content = check_keys(data, findings)
@@ -157,6 +224,12 @@ def load_config(
     if variant is not None:
         config.run /= variant.name
     return config
+
+
+def _as_written(data: Any, path: KeyPath) -> Substituted:
+    """Return a value whose variable is not set: its text in the file."""
+    written = str(functools.reduce(operator.getitem, path, data))
+    return Substituted(written, written, written)
 
 
 def load_matrix(path: str | Path, overrides: Sequence[str] = ()) -> Matrix | None:

@@ -43,8 +43,10 @@ class Substituted(str):
         return repr(self.written)
 
 
-Say = Callable[[KeyPath, str, str], None]
-"""Called for a variable that is missing or malformed: with path, message and hint."""
+Say = Callable[[KeyPath, str, str], Any]
+"""Called for a variable that is missing or malformed: with path, message and hint.
+
+What it returns is the value."""
 
 
 def substitute(data: Any, say: Say = lambda *_: None) -> Any:

@@ -18,7 +18,7 @@ from limpet.pacing.limits import Limit, number
 from limpet.pacing.observation import Observation
 from limpet.pacing.pacer import Ticket
 from limpet.pacing.permits import Permits, current_permits
-from limpet.pacing.registry import current_pacers
+from limpet.pacing.registry import current_pacers, members_of
 from limpet.pacing.signals import FailureKind, Signal
 
 MAY_START, ENDED, FORGET = "may_start", "ended", "forget"
@@ -54,18 +54,18 @@ class Questions:
         self._numbers = itertools.count(1)
         self._open: dict[int, asyncio.Future[Any]] = {}
 
-    async def may_start(self, key: str, cost: Any) -> int:
-        """Wait for a permit to call an endpoint; return its number.
+    async def may_start(self, keys: tuple[str, ...], cost: Any) -> tuple[int, str]:
+        """Wait for a permit to call one of these endpoints; return its number, and which one.
 
         Raises:
             LimpetError: Called on an event loop other than the worker's. A pacer in the run's own
                 process raises the same.
         """
         if asyncio.get_running_loop() is not self._loop:
-            raise LimpetError(f"the pacer {key!r} is in use on another event loop")
+            raise LimpetError(f"the pacer {keys[0]!r} is in use on another event loop")
         question = next(self._numbers)
         answer = self._open[question] = self._loop.create_future()
-        self._send((ASK, cell.get(), question, MAY_START, key, cost))
+        self._send((ASK, cell.get(), question, MAY_START, keys, cost))
         try:
             granted = await answer
         except asyncio.CancelledError:
@@ -75,7 +75,7 @@ class Questions:
             self._open.pop(question, None)
         if not granted:
             raise asyncio.CancelledError
-        return question
+        return question, granted if isinstance(granted, str) else ""
 
     def tell(self, question: int, how: str, observation: Observation, signal: Any = None) -> None:
         """Report how a call ended."""
@@ -111,7 +111,8 @@ class RemotePacer:
         """Wait until a call may start."""
         del owner  # the driver knows the cell
         plain = dict(cost) if isinstance(cost, Mapping) else cost
-        return RemoteTicket(await self._questions.may_start(str(self.key), plain), self)
+        question, endpoint = await self._questions.may_start(members_of(str(self.key)), plain)
+        return RemoteTicket(question, self, endpoint)
 
     def end(self, question: int, how: str, observation: Observation, signal: Any = None) -> None:
         """Report to the driver how a call ended."""
@@ -123,10 +124,10 @@ class RemoteTicket:
 
     own_wait_s = None
 
-    def __init__(self, question: int, pacer: RemotePacer) -> None:
+    def __init__(self, question: int, pacer: RemotePacer, endpoint: str) -> None:
         self._question = question
-        self.pacer = pacer
-        self.observation = Observation()
+        self.pacer = self.asked = pacer
+        self.observation = Observation(endpoint)
 
     def ok(self) -> None:
         self.pacer.end(self._question, _OK, self.observation)
@@ -160,10 +161,11 @@ class Desk:
     """Answers one cell's questions. Its methods run in the context of the cell's attempt.
 
     Args:
-        answer: Sends the worker the question's number and whether its call may start.
+        answer: Sends the worker the question's number and the endpoint that its call may use;
+            True: any, False: none.
     """
 
-    def __init__(self, answer: Callable[[int, bool], None]) -> None:
+    def __init__(self, answer: Callable[[int, bool | str], None]) -> None:
         self._answer = answer
         self._permits: Permits = current_permits()
         self._asking: dict[int, asyncio.Task[None]] = {}
@@ -182,17 +184,19 @@ class Desk:
         elif kind == ENDED:
             self._end(question, *more)
 
-    async def _ask(self, question: int, key: str, cost: Any) -> None:
+    async def _ask(self, question: int, keys: tuple[str, ...], cost: Any) -> None:
         pacers = current_pacers()
+        granted: bool | str = True
         try:
             if pacers is None:
                 self._tickets[question] = None
             else:
-                self._tickets[question] = await self._permits.acquire(pacers.get(key), cost)
+                ticket = await self._permits.acquire(pacers.get(keys), cost)
+                self._tickets[question], granted = ticket, ticket.pacer.key or True
         except asyncio.CancelledError:
             self._answer(question, False)  # noqa: FBT003 - the answer
             raise
-        self._answer(question, True)  # noqa: FBT003 - the answer
+        self._answer(question, granted)
 
     def _end(
         self, question: int, how: str, headers: Any = None, usage: Any = None, signal: Any = None

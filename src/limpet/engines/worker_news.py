@@ -182,7 +182,7 @@ def give_up(cell: CrewCell, now: float) -> None:
     cell.permits.pause()
 
 
-def _answer(worker: CrewWorker, question: int, granted: bool) -> None:  # noqa: FBT001 - the answer
+def _answer(worker: CrewWorker, question: int, granted: bool | str) -> None:  # noqa: FBT001
     if worker.line is not None and not worker.is_lost:
         worker.line.send([(ANSWER, question, granted)])
 

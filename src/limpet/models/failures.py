@@ -22,6 +22,10 @@ _ABOUT_PROMPT = re.compile(r"(?i)moderation|flagged|content|policy")
 PATH_HINT = "check the address; most servers' addresses end with /v1"
 
 
+class KeyRefusedError(SetupError):
+    """The server refuses the key."""
+
+
 class ModelMissingError(SetupError):
     """The server does not have the model."""
 
@@ -67,9 +71,9 @@ def refusal(
     error = status_error(where, status, headers, body, said)
     message, code = str(error), _code_in(body)
     if status == UNAUTHORIZED or code == KEY_REFUSED:
-        return SetupError(message, hint=key)
+        return KeyRefusedError(message, hint=key)
     if status == FORBIDDEN and not answered and _is_about_key(said):
-        return SetupError(message, hint=key)
+        return KeyRefusedError(message, hint=key)
     if status in (BAD_REQUEST, NOT_FOUND):
         says_missing = not answered and _SAYS_MISSING.search(said) is not None
         if code in _MISSING_CODES or says_missing:

@@ -2,26 +2,40 @@
 
 import asyncio
 import functools
+import itertools
+import logging
 import os
 import re
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from contextvars import ContextVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 from weakref import WeakKeyDictionary
 
 from yarl import URL
 
-from limpet.errors import LimpetError, PermanentError, SetupError, TransientError, wrong_argument
+from limpet.errors import (
+    LimpetError,
+    PermanentError,
+    QuotaExhaustedError,
+    SetupError,
+    TransientError,
+    wrong_argument,
+)
 from limpet.models.chat import Response
 from limpet.models.completion import Reading
 from limpet.models.failures import (
     PATH_HINT,
+    KeyRefusedError,
     ModelMissingError,
     PathMissingError,
     refusal,
     said_in,
 )
 from limpet.models.provider import Provider, owner_of, provider
+from limpet.pacing.observation import carrying_endpoint
+from limpet.pacing.signals import classify
 from limpet.secrets.known import may_be_secret
 from limpet.text import did_you_mean
 from limpet.transport.address import Address, flaw_of_header
@@ -44,6 +58,9 @@ class Key:
     Args:
         key: `${NAME}`, a literal key, or None: no key is sent.
 
+    Attributes:
+        variable: The name of its environment variable; None: it has none.
+
     Raises:
         LimpetError: It is something else.
     """
@@ -52,7 +69,7 @@ class Key:
         if key is not None and (not isinstance(key, str) or not key.strip()):
             raise wrong_argument("key", 'must be "${NAME}" for an environment variable, or None')
         variable = _VARIABLE.fullmatch(key.strip()) if key else None
-        self._variable = variable[1] if variable else None
+        self.variable = variable[1] if variable else None
         self._literal = None if variable else key
         if self._literal is not None:
             if "${" in self._literal:
@@ -60,14 +77,14 @@ class Key:
             self._checked(self._literal)
 
     def __repr__(self) -> str:
-        if self._variable is not None:
-            return f"${{{self._variable}}}"
+        if self.variable is not None:
+            return f"${{{self.variable}}}"
         return "None" if self._literal is None else "<a key>"
 
     @property
     def value(self) -> str | None:
         """The key as it is now; None if there is none, or its variable is not set."""
-        value = self._literal if self._variable is None else os.environ.get(self._variable)
+        value = self._literal if self.variable is None else os.environ.get(self.variable)
         return value.strip() if value and value.strip() else None
 
     def read(self) -> str | None:
@@ -77,10 +94,10 @@ class Key:
             SetupError: Its variable is not set, or its value cannot be sent.
         """
         value = self.value
-        if value is None and self._variable is not None:
+        if value is None and self.variable is not None:
             raise SetupError(
-                f"the environment variable {self._variable} with the model's key is not set",
-                hint=f"set {self._variable}, or use key=None for a server without keys",
+                f"the environment variable {self.variable} with the model's key is not set",
+                hint=f"set {self.variable}, or use key=None for a server without keys",
             )
         if value is not None:
             self._checked(value)
@@ -91,17 +108,119 @@ class Key:
         if flaw is None and not value.strip().isascii():
             flaw = "contains characters that are not allowed in a header"
         if flaw is not None:
-            name = "key" if self._variable is None else f"the environment variable {self._variable}"
+            name = "key" if self.variable is None else f"the environment variable {self.variable}"
             raise SetupError(f"{name}: the key {flaw}")
 
     @property
     def hint(self) -> str:
         """What to do when the server refuses it."""
-        if self._variable is not None:
-            return f"check the key in the environment variable {self._variable}, and run again"
+        if self.variable is not None:
+            return f"check the key in the environment variable {self.variable}, and run again"
         if self._literal is not None:
             return "check the key, and run again"
         return 'the server requires a key: set key="${NAME}", with the name of its variable'
+
+
+# ---- Which of several keys does a call take? ----------------------------------------------------
+#
+# The one whose pacer lets it start. A key that is refused, or whose quota is exhausted, is set
+# aside until the model is opened again, and the call goes on with another.
+
+logger = logging.getLogger("limpet.models")
+ResultT = TypeVar("ResultT")
+_taken: ContextVar[int] = ContextVar("limpet_key", default=0)
+"""The number of the key of the current call."""
+
+
+class Keys:
+    """The keys of a model: mostly one.
+
+    Args:
+        keys: The keys.
+        endpoints: The key of each one's pacer.
+        where: The model's name and address, for messages.
+
+    Attributes:
+        keys: The keys.
+        aside: Why a key is set aside, by its number.
+    """
+
+    def __init__(self, keys: Sequence[Key], endpoints: Sequence[str], where: str) -> None:
+        self.keys = keys
+        self._endpoints = endpoints
+        self._where = where
+        self.aside: dict[int, LimpetError] = {}
+        self._turns = itertools.count()
+
+    @property
+    def _left(self) -> list[int]:
+        return [number for number in range(len(self.keys)) if number not in self.aside]
+
+    def name(self, number: int) -> str:
+        """Return a key's name in messages: its variable."""
+        key = self.keys[number]
+        return f"{key}" if key.variable else f"number {number + 1}"
+
+    def read(self) -> list[str | None]:
+        """Return the keys to send. Raises as `Key.read` does, and if two are the same."""
+        values = [key.read() for key in self.keys]
+        for number, value in enumerate(values):
+            if value in values[:number]:
+                first, second = self.name(values.index(value)), self.name(number)
+                raise SetupError(f"keys: {first} and {second} are the same key", hint="keep one")
+        return values
+
+    def begin(self) -> None:
+        """Use all of them again."""
+        self.aside.clear()
+
+    def take(self) -> int:
+        """Return the number of the key of the current call; outside a run, they take turns."""
+        paced_by, left = carrying_endpoint(), self._left or [0]
+        paced = [number for number in left if self._endpoints[number] == paced_by]
+        number = paced[0] if paced else left[next(self._turns) % len(left)]
+        _taken.set(number)
+        return number
+
+    async def trying(self, call: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """Make a call, with another key when that is the reason why it fails.
+
+        Raises:
+            SetupError: All keys are refused.
+            QuotaExhaustedError: None is left, and the quota of one is exhausted.
+        """
+        while True:
+            try:
+                return await call()
+            except LimpetError as error:
+                if len(self.keys) == 1 or not _is_of_key(error):
+                    raise
+                self._set_aside(_taken.get(), error)
+                if not self._left:
+                    raise self._none_left() from error
+
+    def _set_aside(self, number: int, error: LimpetError) -> None:
+        is_known = number in self.aside
+        self.aside[number] = error
+        if not is_known and self._left:  # else the run's error says it
+            logger.warning("the key %s is set aside: %s", self.name(number), error)
+
+    def _none_left(self) -> LimpetError:
+        reasons = [
+            f"{self.name(number)}: {str(error).removeprefix(f'{self._where}: ')}"
+            for number, error in sorted(self.aside.items())
+        ]
+        message = f"{self._where}: no key is left: {'; '.join(reasons)}"
+        hints = dict.fromkeys(error.hint for error in self.aside.values() if error.hint)
+        if all(isinstance(error, KeyRefusedError) for error in self.aside.values()):
+            return SetupError(message, hint="; ".join(hints))
+        hint = "; ".join(["top up the account or wait for its reset, then run again", *hints])
+        return QuotaExhaustedError(message, hint=hint)
+
+
+def _is_of_key(error: LimpetError) -> bool:
+    is_setup = isinstance(error, SetupError)
+    return isinstance(error, KeyRefusedError) if is_setup else classify(error).ends_account
 
 
 # ---- Which models share connections? ------------------------------------------------------------
@@ -185,12 +304,13 @@ class ModelServer:
         provider: Whose API it speaks.
         address: Its address.
         model: The model's name.
-        key: The model's key.
+        keys: The model's keys.
         api_version: Azure's `api-version`.
         options: How to call it; with `headers`.
 
     Attributes:
         provider: Whose API it speaks.
+        keys: The model's keys.
         where: The model's name and the address, for messages.
         reading: Reads its replies.
     """
@@ -200,14 +320,14 @@ class ModelServer:
         provider: Provider,
         address: Address,
         model: str,
-        key: Key,
+        keys: Sequence[Key],
+        endpoints: Sequence[str],
         api_version: str | None,
         options: CallOptions,
     ) -> None:
         self.provider = provider
         self._address = address
         self._model = model
-        self._key = key
         self._api_version = api_version
         self._options = options
         self._base, query = address.url.partition("?")[::2]
@@ -215,10 +335,12 @@ class ModelServer:
         self._query = "&".join([*filter(None, [query]), *versions])
         path = "" if address.path == "/" else address.path.rstrip("/")
         self.where = f"{model} at {str(URL(address.origin)).rstrip('/')}{path}"
+        self.keys = Keys(keys, endpoints, self.where)
         self.reading = Reading(self.where, self.show, model, provider.most)
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, list[SharedClient]]
+        # For each `open`, the client of each key.
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, list[list[SharedClient]]]
         self._clients = WeakKeyDictionary()
-        self._answered = False
+        self._answered: set[int] = set()  # the numbers of keys
 
     @property
     def shown_address(self) -> str:
@@ -232,9 +354,8 @@ class ModelServer:
     @property
     def secrets(self) -> Iterable[str]:
         """The key, the values of the headers and the credentials in the address."""
-        key = self._key.value
         others = client_for("openai_api", self._address, self._options).secrets
-        return {*others, *([] if key is None else [key])}
+        return {*others, *filter(None, (key.value for key in self.keys.keys))}
 
     def url(self, path: str) -> URL:
         """Return the URL of a path under the address."""
@@ -248,14 +369,26 @@ class ModelServer:
     # ---- opening and closing --------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Read the key, and check that the server accepts connections.
+        """Read the keys, and check that the server accepts connections.
 
         Raises:
-            SetupError: The key's environment variable is not set.
+            SetupError: A key's environment variable is not set, or two keys are the same.
             EndpointDownError: No connection is possible.
             LimpetError: The environment names a proxy or certificates that cannot be used.
         """
-        options = self._with_key(self._key.read())
+        opened_here = self._clients.setdefault(asyncio.get_running_loop(), [])
+        async with AsyncExitStack() as opening:  # closes those that are open if one fails
+            clients = []
+            for key in self.keys.read():
+                clients.append(await self._opened(key))
+                opening.push_async_callback(clients[-1].close)
+            opening.pop_all()
+        if not opened_here:
+            self.keys.begin()
+        opened_here.append(clients)
+
+    async def _opened(self, key: str | None) -> SharedClient:
+        options = self._with_key(key)
         headers = tuple(sorted((options.get("headers") or {}).items()))
         settings = (
             self._address.origin,
@@ -264,14 +397,14 @@ class ModelServer:
             tuple((name, value) for name, value in options.items() if name != "headers"),
             headers,
         )
-        shared = await opened(settings, lambda: client_for("openai_api", self._address, options))
-        self._clients.setdefault(asyncio.get_running_loop(), []).append(shared)
+        return await opened(settings, lambda: client_for("openai_api", self._address, options))
 
     async def close(self) -> None:
         """Release the connections, once for each `open`."""
         opened_here = self._clients.get(asyncio.get_running_loop())
-        if opened_here:
-            await opened_here.pop().close()
+        async with AsyncExitStack() as closing:  # closes the others if one fails
+            for shared in opened_here.pop() if opened_here else ():
+                closing.push_async_callback(shared.close)
 
     def _with_key(self, key: str | None) -> CallOptions:
         headers = dict(self._options.get("headers") or {})
@@ -285,7 +418,7 @@ class ModelServer:
         return CallOptions(**{**self._options, "headers": headers})
 
     @property
-    def _shared(self) -> SharedClient:
+    def _shared(self) -> list[SharedClient]:
         opened_here = self._clients.get(asyncio.get_running_loop())
         if not opened_here:
             raise LimpetError(f"the model {self._model} is not open", hint="await its open() first")
@@ -293,7 +426,10 @@ class ModelServer:
 
     def show(self, value: object) -> str:
         """Return a server's text for a message: on one line, shortened, without secrets."""
-        return self._shared.client.show(value)
+        shown = value
+        for shared in self._shared:
+            shown = shared.client.show(shown)
+        return str(shown)
 
     # ---- a request ------------------------------------------------------------------------------
 
@@ -314,18 +450,21 @@ class ModelServer:
             encoded = encode_json(body)
         except ValueError as error:
             raise PermanentError(f"{self.where}: cannot be sent as JSON: {error}") from None
-        shared = self._shared
-        reading = functools.partial(self._read, shared.client, read or self.json)
-        signed = {} if self._key.value else await self.provider.signed(str(url), encoded)
+        number = self.keys.take()
+        shared = self._shared[number]
+        reading = functools.partial(self._read, number, read or self.json)
+        signed: Mapping[str, str] = {}
+        if self.keys.keys[number].value is None:
+            signed = await self.provider.signed(str(url), encoded)
         try:
             return await shared.client.ask("POST", url, encoded, reading, self.where, signed)
         except (ModelMissingError, PathMissingError) as error:
             raise await self._with_near_names(shared, error) from None
 
-    async def _read(self, client: Client, read: Read, reply: HttpReply) -> Response:
+    async def _read(self, number: int, read: Read, reply: HttpReply) -> Response:
         if reply.status in SUCCESSES:
             response = await read(reply)
-            self._answered = True
+            self._answered.add(number)
             return response
         raw = await reply.beginning()
         try:
@@ -333,18 +472,17 @@ class ModelServer:
         except ValueError:
             body = None
         body = self.provider.refusal(body, reply.headers)
-        said = said_in(body, raw.decode(errors="replace").strip(), client.show)
-        hint, answered = self._key_hint, self._answered
+        said = said_in(body, raw.decode(errors="replace").strip(), self.show)
+        hint, answered = self._key_hint(self.keys.keys[number]), number in self._answered
         raise refusal(self.where, reply.status, reply.headers, body, said, hint, answered=answered)
 
-    @property
-    def _key_hint(self) -> str:
-        if self._key.value is None and self.provider.keyless_hint:
+    def _key_hint(self, key: Key) -> str:
+        if key.value is None and self.provider.keyless_hint:
             return self.provider.keyless_hint
-        own, owner = self.provider.prefixes, owner_of(self._key.value or "")
+        own, owner = self.provider.prefixes, owner_of(key.value or "")
         if owner is None or own in ((), provider(owner).prefixes):
-            return self._key.hint
-        return f"this looks like a key of {owner}; {self._key.hint}"
+            return key.hint
+        return f"this looks like a key of {owner}; {key.hint}"
 
     @property
     def _address_hint(self) -> str:

@@ -15,9 +15,9 @@ from limpet.models.protocol import Message, Reply
 from limpet.models.provider import PROVIDERS, Provider
 from limpet.models.provider import provider as provider_of
 from limpet.models.schema import AUTO, FORMS, Schema
-from limpet.models.server import Key, ModelServer
+from limpet.models.server import Key, Keys, ModelServer
 from limpet.models.streams import read_stream
-from limpet.pacing.registry import endpoint, endpoint_for
+from limpet.pacing.registry import endpoint, endpoints_for
 from limpet.secrets.known import secrets_under_names
 from limpet.shapes import Usage
 from limpet.text import did_you_mean, one_line
@@ -135,6 +135,7 @@ def provider_api(
     *,
     model: str,
     key: Any = _OURS,
+    keys: Sequence[str] | None = None,
     reply: str = AUTO,
     params: Mapping[str, Any] | None = None,
     organization: str | None = None,
@@ -152,6 +153,8 @@ def provider_api(
         model: The model's name at the server.
         key: The environment variable with its key: `${NAME}`, read when the model is opened; None:
             no key is sent. By default it is the provider's usual one. A literal key is accepted.
+        keys: Several keys, instead of `key`: `["${A}", "${B}"]`. Each has a pacer, and a call
+            takes the one with which it starts soonest. A key that is refused is set aside.
         reply: How a reply that fits a schema is requested: "schema" (the server's structured
             outputs), "tool" (a forced tool call), "text" (parsed strictly), "decision" (a decision
             endpoint: a probability for each option, and no text), or "auto": the first of schema,
@@ -198,14 +201,16 @@ def provider_api(
     client_for("openai_api", address, settings)  # reports invalid options now
     if api_version is not None:
         string(api_version=api_version)
-    held = Key(own.key if key is _OURS else key)
-    server = ModelServer(own, address, model, held, api_version, settings)
+    held = [Key(own.key if key is _OURS else key)] if keys is None else _several(keys, key)
+    paced_by, endpoints = endpoints_for(
+        f"{address.origin} {model}", [one.value or repr(one) for one in held]
+    )
+    server = ModelServer(own, address, model, held, endpoints, api_version, settings)
     counted: dict[str, Any] = {"params": plain, "reply": reply}
     if own.name != "openai":
         counted["provider"] = own.name
     if api_version is not None:
         counted["api_version"] = api_version
-    paced_by = endpoint_for(f"{address.origin} {model}", held.value or repr(held))
     return ServerModel(server, model, paced_by, counted, Asking(stream, cache), name)
 
 
@@ -226,6 +231,21 @@ def _provider(name: Any) -> Provider:
 _ELSEWHERE = {
     "vertex": "use openai with Vertex AI's compatible address, LiteLLM's proxy, or a function",
 }
+
+
+def _several(keys: Any, key: Any) -> list[Key]:
+    if key is not _OURS:
+        raise wrong_argument("keys", "cannot be used with key")
+    if not isinstance(keys, (list, tuple)) or not keys or not all(map(_is_text, keys)):
+        raise wrong_argument("keys", 'must be a list of keys: ["${A}", "${B}"]')
+    for number, one in enumerate(keys):
+        if one.strip() in map(str.strip, keys[:number]):
+            raise wrong_argument("keys", f"{Key(one)!r} appears twice")
+    return [Key(one) for one in keys]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _checked_params(params: Any) -> dict[str, Any]:
@@ -301,6 +321,11 @@ class ServerModel(ChatModel):
         return dict(self._described)
 
     @property
+    def keys(self) -> Keys:
+        """Its keys; they are never shown."""
+        return self._server.keys
+
+    @property
     def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
         """The key, the values of its headers, and the credentials in its address and parameters."""
         return [*self._server.secrets, *secrets_under_names(self._constant)]
@@ -325,7 +350,8 @@ class ServerModel(ChatModel):
         self._server.provider.check_parts(messages)
         if self.form == _DECISION:
             request = {**self._constant, **params}
-            return await decide(self._server, self.endpoint, request, messages, schema)
+            call = functools.partial(decide, self._server, self.endpoint, request, messages, schema)
+            return await self._server.keys.trying(call)
         return await super().ask(messages, schema=schema, **params)
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
@@ -336,7 +362,16 @@ class ServerModel(ChatModel):
             SetupError: No call can succeed: the key is refused, the model does not exist.
             RateLimitError: The provider refused the call; any error with its status means the same.
         """
-        return await embedded(self._server, self.endpoint, self._constant, texts)
+        return await self._server.keys.trying(
+            functools.partial(embedded, self._server, self.endpoint, self._constant, texts)
+        )
+
+    async def _ask(
+        self, request: dict[str, Any], schema: Schema | None, form: str | None = None
+    ) -> Reply:
+        return await self._server.keys.trying(
+            functools.partial(super()._ask, request, schema, form)
+        )
 
     def _body(self, request: dict[str, Any]) -> dict[str, Any]:
         return {**self._constant, **request}

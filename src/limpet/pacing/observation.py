@@ -10,11 +10,18 @@ from typing import Any
 
 
 class Observation:
-    """What one call observed. May be written from another thread; read when the call ends."""
+    """What one call observed. May be written from another thread; read when the call ends.
 
-    __slots__ = ("headers", "usage")
+    Attributes:
+        endpoint: The key of the pacer that carries the call.
+        headers: The response's headers.
+        usage: What the call used.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("endpoint", "headers", "usage")
+
+    def __init__(self, endpoint: str = "") -> None:
+        self.endpoint = endpoint
         self.headers: Any = None
         self.usage: Mapping[str, float] | None = None
 
@@ -39,6 +46,12 @@ def observe(*, headers: Any = None, usage: Mapping[str, float] | None = None) ->
         observation.headers = headers
     if usage is not None:
         observation.usage = usage
+
+
+def carrying_endpoint() -> str:
+    """Return the key of the pacer that carries the current call; empty: none does."""
+    observation = _current.get()
+    return "" if observation is None else observation.endpoint
 
 
 def observe_into(observation: Observation) -> None:

@@ -9,7 +9,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,17 +118,18 @@ class Ticket:
 
     Attributes:
         pacer: The pacer that issued it.
+        asked: The pacer that was asked for it: the same, or a group with it.
         observation: What the call observed.
         own_wait_s: Seconds this call alone must wait after a random refusal; None otherwise.
     """
 
-    __slots__ = ("__weakref__", "_limits", "_sent", "observation", "own_wait_s", "pacer")
+    __slots__ = ("__weakref__", "_limits", "_sent", "asked", "observation", "own_wait_s", "pacer")
 
     def __init__(self, pacer: "Pacer", limits: AdaptiveLimits, sent: Sent) -> None:
-        self.pacer = pacer
+        self.pacer = self.asked = pacer
         self._limits = limits
         self._sent: Sent | None = sent
-        self.observation = Observation()
+        self.observation = Observation(pacer.key)
         self.own_wait_s: float | None = None
 
     @property
@@ -175,6 +176,8 @@ class Ticket:
 
     def settle(self, signal: Signal) -> bool:
         """The call ended with an error. Returns whether the call is charged for it."""
+        if signal.ends_account:
+            self.asked.set_aside(self.pacer)
         if signal.pushback:
             wait_s, limits = signal.retry_after_s, signal.limits
             self.refused(retry_after=wait_s, limits=limits, at_once=signal.at_once)
@@ -222,13 +225,22 @@ Cost = float | Mapping[str, float]
 
 
 class _Waiter:
-    __slots__ = ("cost", "costs", "future", "owner")
+    __slots__ = ("asked", "cost", "costs", "future", "granted", "owner")
 
-    def __init__(self, cost: float, costs: Mapping[str, float], owner: object) -> None:
+    def __init__(
+        self,
+        cost: float,
+        costs: Mapping[str, float],
+        owner: object,
+        future: asyncio.Future[Ticket],
+        asked: "Pacer",
+    ) -> None:
         self.cost = cost
         self.costs = costs
         self.owner = owner
-        self.future: asyncio.Future[Ticket] = asyncio.get_running_loop().create_future()
+        self.future = future
+        self.asked = asked
+        self.granted = False  # here, and not by another member of its group
 
 
 class Pacer:
@@ -268,6 +280,8 @@ class Pacer:
         self._announced: tuple[object, ...] = ()
         self._counts = {"sent": 0, "refused": 0, "failed": 0}
         self._usage: dict[str, float] = {}
+        self.members: Sequence[Pacer] = ()
+        """The pacers that carry its calls, if it is a group."""
 
     # ---- acquiring --------------------------------------------------------------------------
 
@@ -280,22 +294,52 @@ class Pacer:
             owner: The caller. Failures of a single owner never count as an outage.
         """
         ticket = self.acquire_nowait(cost, owner=owner)
-        if ticket is not None:
-            return ticket
-        waiter = _Waiter(*self._priced(cost, owner), owner)
+        return ticket or await self._first_ticket(cost, owner)
+
+    async def _first_ticket(self, cost: Cost, owner: object) -> Ticket:
+        """Wait at each member; return the ticket of the first that lets the call start."""
+        future: asyncio.Future[Ticket] = asyncio.get_running_loop().create_future()
+        waiting: list[tuple[Pacer, _Waiter]] = []
+        try:
+            for one in self.members or (self,):
+                waiting.append((one, one.queue(cost, owner, future, self)))  # noqa: PERF401 - if one raises, the others are left
+            return await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                future.result().void()  # granted and cancelled in the same turn
+            raise
+        finally:
+            for one, waiter in waiting:
+                if not waiter.granted:
+                    one.leave(waiter)
+
+    def queue(
+        self, cost: Cost, owner: object, future: asyncio.Future[Ticket], asked: "Pacer"
+    ) -> _Waiter:
+        """Let a call of this pacer, or of a group, wait for its turn."""
+        waiter = _Waiter(*self._priced(cost, owner), owner, future, asked)
         self._waiters.append(waiter)
         if len(self._waiters) == 1:  # the timer is for the first
             self._keep_beating()
             self._set_timer(self._bound().wait_s(waiter.cost, waiter.costs))
-        try:
-            return await waiter.future
-        except asyncio.CancelledError:
-            if waiter.future.done() and not waiter.future.cancelled():
-                waiter.future.result().void()  # granted and cancelled in the same turn
-            elif waiter in self._waiters:
-                self._waiters.remove(waiter)
-                self._grant()
-            raise
+        return waiter
+
+    def leave(self, waiter: _Waiter) -> None:
+        """Let it wait no longer."""
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+            self._grant()
+
+    def send_away(self, asked: "Pacer") -> None:
+        """Let no call of this group wait here any longer."""
+        self._waiters = deque(one for one in self._waiters if one.asked is not asked)
+        self._grant()
+
+    def set_aside(self, member: "Pacer") -> None:
+        """Send no more calls by a member: its key is refused, or its quota is exhausted.
+
+        The last one stays: its refusal is the run's.
+        """
 
     def acquire_nowait(self, cost: Cost = 1, *, owner: object = None) -> Ticket | None:
         """Return a ticket if a call may start now and no other call is waiting."""
@@ -332,7 +376,9 @@ class Pacer:
             wait = limits.wait_s(first.cost, first.costs)
             if wait != 0:
                 break
-            first.future.set_result(self._issue(limits, first.cost, first.costs, first.owner))
+            ticket = self._issue(limits, first.cost, first.costs, first.owner)
+            ticket.asked, first.granted = first.asked, True
+            first.future.set_result(ticket)
             self._waiters.popleft()
         self._set_timer(wait)
 

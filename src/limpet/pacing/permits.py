@@ -69,7 +69,7 @@ class Permits:
         if self._gave_up:
             raise asyncio.CancelledError
         ticket, self._ticket = self._ticket, None
-        if ticket is not None and ticket.pacer is not pacer:
+        if ticket is not None and ticket.asked is not pacer:
             # Holding one ticket while waiting for another could deadlock two cells.
             ticket.void()
             ticket = None
@@ -211,8 +211,8 @@ class Permits:
 
     @property
     def pacer(self) -> Pacer | None:
-        """The pacer of the call that failed; None if none did."""
-        return None if self._failed is None else self._failed.pacer
+        """The pacer that was asked for the call that failed; None if none did."""
+        return None if self._failed is None else self._failed.asked
 
     @property
     def is_waiting(self) -> bool:

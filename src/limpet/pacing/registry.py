@@ -7,7 +7,7 @@ returns the pacer by that key, and carries what the pacers learned to a later ru
 import functools
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -17,6 +17,7 @@ from limpet.pacing.observation import observing
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Cost, Pacer, Ticket
 from limpet.pacing.permits import Permits, current_permits
 from limpet.pacing.sharing import CallLog, shared_log
+from limpet.pacing.together import PacerGroup, added_up
 
 logger = logging.getLogger("limpet.pacing")
 
@@ -49,9 +50,19 @@ class PacerRegistry:
         self._remembered = None if fixed else remembered
         self._shared = shared and os.environ.get(_OFF) != "0"
         self._pacers: dict[str, Pacer] = {}
+        self._groups: dict[tuple[str, ...], PacerGroup] = {}
 
-    def get(self, key: str) -> Pacer:
-        """Return the one pacer for this key."""
+    def get(self, key: str | tuple[str, ...]) -> Pacer:
+        """Return the one pacer for this key, or for the keys of a group: see `members_of`."""
+        keys = members_of(key) if isinstance(key, str) else key
+        name = _name_of(keys)
+        if len(keys) == 1 or name in self._pacers:
+            return self._one(name)
+        if keys not in self._groups:
+            self._groups[keys] = PacerGroup(name, [*map(self._one, keys)])
+        return self._groups[keys]
+
+    def _one(self, key: str) -> Pacer:
         pacer = self._pacers.get(key)
         if pacer is None:
             account = _account(key)
@@ -89,7 +100,10 @@ class PacerRegistry:
             self._remembered.save((*account, one) for account, one in found if account and one)
 
     def __iter__(self) -> Iterator[Pacer]:
-        return iter(self._pacers.values())
+        """Return the groups, and the pacers of no group."""
+        grouped = {name for names in self._groups for name in names}
+        yield from self._groups.values()
+        yield from (pacer for key, pacer in self._pacers.items() if key not in grouped)
 
     @property
     def memory(self) -> dict[str, Any]:
@@ -116,6 +130,31 @@ def endpoint_for(endpoint: str, key: str) -> str:
     return name
 
 
+_groups: dict[str, tuple[str, ...]] = {}  # the members of each group of endpoints
+
+
+def endpoints_for(endpoint: str, keys: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return the pacer's key for calls with any of these API keys, and with each of them.
+
+    Each of them has a pacer, and calls take the one that lets them start soonest.
+    """
+    names = [endpoint_for(endpoint, key) for key in keys]
+    members = tuple(dict.fromkeys(names))
+    if len(members) == 1:
+        return members[0], names
+    _groups[_name_of(members)] = members
+    return _name_of(members), names
+
+
+def _name_of(members: Sequence[str]) -> str:
+    return " or ".join(members)
+
+
+def members_of(key: str) -> tuple[str, ...]:
+    """Return the keys of the pacers behind a key: several for a model with several API keys."""
+    return _groups.get(key, (key,))
+
+
 def _account(key: str) -> tuple[str, bytes] | None:
     """Return the endpoint and the account of a pacer; None for one without an address."""
     return _names.get(key) or ((key, b"") if "://" in key else None)
@@ -123,8 +162,9 @@ def _account(key: str) -> tuple[str, bytes] | None:
 
 def learned_of(key: str) -> Mapping[str, Any]:
     """Return what earlier runs of this user learned of an endpoint; empty: nothing."""
-    memory, account = of_the_user(), _account(key)
-    return {} if memory is None or account is None else memory.learned(*account)
+    memory = of_the_user()
+    accounts = [account for one in members_of(key) if (account := _account(one)) is not None]
+    return {} if memory is None else added_up([memory.learned(*account) for account in accounts])
 
 
 _current: ContextVar[PacerRegistry | None] = ContextVar("limpet_pacers", default=None)

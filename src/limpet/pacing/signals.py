@@ -289,6 +289,12 @@ class Signal:
     unpaid: bool = False
 
     @property
+    def ends_account(self) -> bool:
+        """Whether no call with the same key can succeed soon: it is refused, or exhausted."""
+        is_long = self.pushback and (self.retry_after_s or 0) > LONGEST_WAIT_S
+        return is_long or self.kind in (FailureKind.SETUP, FailureKind.QUOTA)
+
+    @property
     def pushback(self) -> bool:
         """Whether the server refused the call because there are too many."""
         overload = self.overloaded and self.kind is FailureKind.TRANSIENT

@@ -101,6 +101,11 @@ class OpenaiWorkflow(Workflow):
         return f"<{type(self).__name__} {self._model.name}>"
 
     @property
+    def model(self) -> Model:
+        """The model that answers."""
+        return self._model
+
+    @property
     def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
         """The model's secrets, such as its key, and those in the parameters."""
         return [*self._model.secrets, *secrets_under_names(self._params)]

@@ -128,7 +128,7 @@ def test_models_of_one_server_share_their_connections():
     async def ask_both(one, other):
         for model in (one, other):
             await model.open()
-        shared = one._server._shared is other._server._shared
+        shared = one._server._shared == other._server._shared
         await one.close()
         text = (await other.ask(ASK)).text
         await other.close()

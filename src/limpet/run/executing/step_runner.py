@@ -166,7 +166,11 @@ class StepRunner:
                 least = 0 if requested == "auto" else requested
                 options["concurrency"] = concurrency or max(_FREE_CONCURRENCY, least)
         elif options.get("pacer") is None:
-            options["pacer"] = self.pacers.get(endpoint)
+            options["pacer"] = pacer = self.pacers.get(endpoint)
+            if (times := len(pacer.members)) > 1:  # a number is the number of each
+                options["max_concurrency"] = times * options.get("max_concurrency", MAX_IN_FLIGHT)
+                if requested != "auto":
+                    options["concurrency"] = times * requested
         if engine is not None and engine.most is not None:
             most, number = engine.most, options.get("concurrency", "auto")
             options["max_concurrency"] = min(most, options.get("max_concurrency", most))
@@ -247,7 +251,8 @@ class StepRunner:
                 executor.set_concurrency(most or _FREE_CONCURRENCY)
                 self._watch_pace(step, executor, self._engines[step])
             elif pacer is not None and executor.pacer is pacer:
-                executor.set_concurrency(most or executor.max_concurrency)
+                times = len(pacer.members) or 1
+                executor.set_concurrency(times * most if most else executor.max_concurrency)
         if pacer is not None:
             usual = self._options.get("max_concurrency", MAX_IN_FLIGHT)
             pacer.change(most or usual, fixed=most is not None)

@@ -26,7 +26,7 @@ from limpet.journal.layout import Layout, layout_at
 from limpet.pacing.known_limits import FIRST_WINDOW
 from limpet.pacing.limits import number
 from limpet.pacing.pacer import MAX_IN_FLIGHT
-from limpet.pacing.registry import learned_of
+from limpet.pacing.registry import learned_of, members_of
 from limpet.run.planning.forecast import FEWEST, Amounts, Between, Limits, Stage, seconds_of
 from limpet.run.planning.plan import Forecast, Plan, StepPlan
 from limpet.run.reading.find_run import runs_in
@@ -165,6 +165,7 @@ def _limits(name: str, step: Any, request: Request, layout: Layout) -> Limits:
         most = options.get("max_concurrency", MAX_IN_FLIGHT)
     else:
         most = (step.concurrency if name == WORKFLOW else None) or _FREE
+    most *= len(members_of(step.endpoint or ""))
     if engine is not None and is_plain(step):  # a worker runs one call of it at a time
         most = min(most, engine.workers)
     if fixed != "auto" or not step.endpoint:

@@ -434,8 +434,10 @@ def test_the_default_of_a_key_is_not_kept(folder):
 
 
 def test_a_schema_that_cannot_be_held_to_is_said(folder):
-    told, _ = refusal(ASKED % "prompt: hi, schema: {type: object, patternProperties: {}}")
-    assert told.startswith("eval.yml:2: workflow.schema: 'patternProperties' is not supported")
+    told, _ = refusal(ASKED % "prompt: hi, schema: {properties: {a: {type: text}}}")
+    assert told.startswith("eval.yml:2: workflow.schema: schema.properties.a.type: must be one of")
+    told, _ = refusal(ASKED % "prompt: hi, schema: {$ref: 'https://x.y/z'}")
+    assert "schema.$ref: https://x.y/z leads to another document, which is never fetched" in told
 
 
 def test_a_set_goes_below_a_model_in_short(folder):

@@ -56,6 +56,7 @@ _PROVIDERS = {
 def command(directory: Path, *, judge: bool, provider: str | None = None) -> int:
     """Create a small working example."""
     judge = judge or provider is not None
+    example: Sequence[str]
     source, example = ("first_judge", _FIRST_JUDGE) if judge else ("first", _FIRST)
     if provider is not None:
         example = tuple(name for name in example if name != "server.py")
@@ -70,7 +71,7 @@ def command(directory: Path, *, judge: bool, provider: str | None = None) -> int
     _write(source, example, directory, provider)
     for name in example:
         click.echo(str(directory / name))
-    click.echo(_next_steps(directory, judge, provider), err=True)
+    click.echo(_next_steps(directory, judge=judge, provider=provider), err=True)
     return DONE
 
 
@@ -111,7 +112,7 @@ def _before(provider: str) -> str:
     return pull if variable is None else f"export {variable}=…    # your key"
 
 
-def _next_steps(directory: Path, judge: bool, provider: str | None) -> str:
+def _next_steps(directory: Path, *, judge: bool, provider: str | None) -> str:
     go = "" if directory == Path() else f"cd {shlex.quote(str(directory))}"
     if not judge:
         return f"next: {f'{go} && ' if go else ''}limpet run eval.yml"

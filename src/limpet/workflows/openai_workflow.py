@@ -10,9 +10,9 @@ from typing import Any
 from limpet.errors import DatasetError, PermanentError, wrong_argument
 from limpet.fingerprints.keys import digest
 from limpet.models import Model, Reply, as_model, openai_api
-from limpet.models.server_model import NOT_PARAMS
 from limpet.models.protocol import model_name
 from limpet.models.schema import check_schema
+from limpet.models.server_model import NOT_PARAMS
 from limpet.secrets.known import secrets_under_names
 from limpet.shapes import USAGE_COUNTS, Item, Output
 from limpet.workflows.prompt_templates import Messages, PromptTemplate, Rendered

@@ -61,6 +61,21 @@ def test_init_with_a_judge_makes_an_example_whose_next_steps_work(tmp_path):
     assert re.search(r"^polite +20/20 +0.65", done.stdout, re.M)
 
 
+@pytest.mark.parametrize("name", ["anthropic", "bedrock", "gemini", "ollama", "openai"])
+def test_init_with_a_provider_makes_an_example_for_its_models(name, tmp_path):
+    made = run(tmp_path, "--judge", "--provider", name, "demo", command="init")
+    assert made.returncode == 0
+    assert not (tmp_path / "demo/server.py").exists()
+    content = yaml.safe_load((tmp_path / "demo/eval.yml").read_text(encoding="utf-8"))
+    variable = re.search(r"export (\w+)=", made.stderr)
+    key = {} if variable is None else {variable[1]: "any"}
+    assert all(name in model for model in content["models"].values())
+    planned = run(tmp_path / "demo", "--plan", env={**os.environ, **key})
+    assert planned.returncode == 0, planned.stderr
+    assert planned.stdout.startswith("20 items × 1 trial: 0 kept, 20 new")
+    assert "server.py" not in (tmp_path / "demo/README.md").read_text(encoding="utf-8")
+
+
 def test_init_with_a_judge_never_writes_over_what_is_there(tmp_path):
     (tmp_path / "server.py").write_text("mine = 1\n", encoding="utf-8")
     done = run(tmp_path, "--judge", command="init")

@@ -128,6 +128,7 @@ _MARGINS = click.option("--fail-if-worse", "margins", multiple=True, metavar="NA
 _INCONCLUSIVE = click.option("--inconclusive", type=click.Choice(["pass", "fail"]),
                              help="What to do if a gate is inconclusive.  [default: exit with 4]")
 _PATH = click.Path(path_type=Path)
+_PROVIDER = click.Choice(["anthropic", "bedrock", "gemini", "ollama", "openai"])
 _OTHER_FORMS = [kind.FORM for kind in KINDS]
 
 
@@ -135,10 +136,11 @@ _OTHER_FORMS = [kind.FORM for kind in KINDS]
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=Path())
 @click.option("--judge", is_flag=True,
               help="An example with a prompt, a model that answers and a model that judges.")
+@click.option("--provider", type=_PROVIDER, help="With models of this provider, and your key.")
 def _init(**given: Any) -> int:
     """Create a small working example.
 
-    It is created in DIRECTORY (default: here), and needs no network and no key.
+    It is created in DIRECTORY (default: here). Without --provider, it needs no network and no key.
     """
     return _call("init", given)
 

@@ -13,6 +13,7 @@ from limpet.config.errors import Findings, KeyPath, named
 from limpet.config.imports import BadReferenceError
 from limpet.config.model import (
     FOR_A_RATE,
+    PROVIDERS,
     EvalFile,
     PromptSection,
     Section,
@@ -29,7 +30,7 @@ S = TypeVar("S", bound=Section)
 _MAY_HOLD_KEYS = ("url", "endpoint", "path")
 _KINDS = {
     "dataset": ("path", "python"),
-    "workflow": ("python", "nat", "http", "command", "openai"),
+    "workflow": ("python", "nat", "http", "command", *PROVIDERS),
 }
 _EXAMPLES = {
     "dataset": "dataset: questions.jsonl",

@@ -25,7 +25,7 @@ from limpet.config.errors import Findings, KeyPath, Tree, refuse
 from limpet.config.evaluators import JudgeSection, check_evaluators, with_scale
 from limpet.config.file_text import check_eval_yml, load_env_file, read_text
 from limpet.config.matrix import MATRIX, Matrix, Variant, matrix_of
-from limpet.config.model import EvalFile, PromptSection
+from limpet.config.model import PROVIDERS, EvalFile, PromptSection
 from limpet.config.models import Models, check_models, check_workflow, prompt_workflow
 from limpet.config.overrides import SHORT_KINDS, expanded, override, set_variant
 from limpet.config.preparing import (
@@ -272,8 +272,17 @@ def _without_secrets(data: Mapping[str, Any]) -> dict[str, Any]:
     models = public.get("models")
     clients = [workflow, *(models.values() if isinstance(models, dict) else ())]
     for client in clients:
-        if isinstance(client, dict) and isinstance(client.get("openai"), str):
-            client["openai"] = without_query(client["openai"])
-            if isinstance(client.get("key"), str):
-                client["key"] = hidden(client["key"])  # without a default
+        if isinstance(client, dict):
+            _mask_client(client)
     return public
+
+
+def _mask_client(client: dict[str, Any]) -> None:
+    """Mask what a section with a provider may hold: a user in the address, a key's default."""
+    for name in [name for name in PROVIDERS if name in client]:
+        if isinstance(client[name], str):
+            client[name] = without_query(client[name])
+        if isinstance(client.get("key"), str):
+            client["key"] = hidden(client["key"])
+        if isinstance(client.get("keys"), list):
+            client["keys"] = [hidden(str(key)) for key in client["keys"]]

@@ -163,6 +163,11 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), _OrVariable()]
 OnBadRow = Annotated[Literal["raise", "skip"], _OrVariable()]
 Durability = Annotated[Literal["sync", "flush"], _OrVariable()]
 ReplyMode = Annotated[Literal["auto", "schema", "tool", "text", "decision"], _OrVariable()]
+Api = Annotated[Literal["chat", "responses"], _OrVariable()]
+OwnAddress = Annotated[
+    Annotated[str, Field(pattern=r"\S")] | Literal[True],
+    Must("must be an address, or empty for the provider's own"),
+]
 OnStall = Annotated[Literal["wait", "retry", "fail"], _OrVariable()]
 OnChange = Annotated[Literal["redo", "keep"], _OrVariable()]
 Secrets = Annotated[
@@ -322,16 +327,23 @@ class CommandSection(Section):
 
 
 class ClientSection(Section):
-    """A model of a server that speaks the OpenAI API."""
+    """A model of a provider: one key names it, and holds its address."""
 
     openai: Text | None = _key("The base address of the server: https://api.openai.com/v1.")
+    anthropic: OwnAddress | None = _key("Anthropic's Messages; the address may be left out.")
+    gemini: OwnAddress | None = _key("Google's Gemini API; the address may be left out.")
+    ollama: OwnAddress | None = _key("Ollama's own API; the address may be left out.")
+    bedrock: OwnAddress | None = _key("Bedrock's Converse; without an address, AWS_REGION says it.")
+    api: Api | None = _key("With openai: chat (Chat Completions), or responses; default: chat.")
     model: Text | None = _key("The model's name on the server.")
     key: SecretKey | None = _key("Its key, from the environment: ${OPENAI_API_KEY}.")
+    keys: list[SecretKey] | None = _key("Several keys, each with a limit of its own.")
     params: dict[str, Any] | None = _key("Parameters for each call: {temperature: 0}.")
     reply: ReplyMode | None = _key("How a structured reply is requested; default: auto.")
     organization: Text | None = _key("The organization that pays.")
     api_version: Text | None = _key("The version of the API, for Azure.")
     stream: Truth | None = _key("Stream the reply, and keep the time of its first token.")
+    cache: Truth | None = _key("Mark the constant part of the prompt for the provider's cache.")
 
 
 class ModelSection(RemoteSection, ClientSection):
@@ -381,14 +393,16 @@ class ConversationSection(Section):
 class PromptSection(RemoteSection, ConversationSection, ClientSection):
     """A prompt to evaluate, and its model."""
 
-    model: Text | None = _key("The model's name on the server; without openai, one of models.")
+    model: Text | None = _key("The model's name on the server; without a provider, one of models.")
     version: Text | None = _key("The version of the model, used instead of its address and name.")
     depends_on: DependsOnSection | None = _key("What else its answers depend on.")
 
 
 CONVERSATIONS = ("prompt", "prompt_file", "messages")
 """The keys of the messages to a model."""
-_OF_PROMPTS = {"openai", "model", *CONVERSATIONS}
+PROVIDERS = ("openai", "anthropic", "gemini", "ollama", "bedrock")
+"""The keys of providers."""
+_OF_PROMPTS = {"model", *PROVIDERS, *CONVERSATIONS}
 _KINDS = {"python", "nat", "http", "command"}
 
 

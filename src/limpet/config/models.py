@@ -16,6 +16,7 @@ from limpet.config.environment import Substituted, shown, written_as
 from limpet.config.errors import Findings, KeyPath
 from limpet.config.model import (
     CONVERSATIONS,
+    PROVIDERS,
     DatasetSection,
     EvalFile,
     ModelSection,
@@ -32,8 +33,17 @@ Models = Mapping[str, Model | None]
 """Models by name; None: invalid, and reported."""
 EXAMPLE = "{openai: http://localhost:11434/v1, model: llama3.3}"
 _VARIABLE = re.compile(r"\$\{\w+\}")
-SETTINGS = [name for name in ModelSection.model_fields if name not in ("openai", "model", "python")]
+SETTINGS = [
+    name for name in ModelSection.model_fields if name not in (*PROVIDERS, "model", "python")
+]
 """The keys of calls to a model on a server."""
+_NEEDS_NO_KEY = ("openai", "ollama")
+_OTHERS = (
+    "for any other provider, use openai with its compatible address, LiteLLM's proxy, or "
+    "python: module:name with a function of yours"
+)
+_ELSEWHERE = {"azure", "cohere", "groq", "huggingface", "mistral", "together", "vertex", "xai"}
+"""Providers that people look for here, and that speak the OpenAI API somewhere."""
 
 
 class NotImported(Model):
@@ -65,8 +75,10 @@ def check_models(section: Any, findings: Findings) -> dict[str, Model | None]:
 def _model(value: Any, path: KeyPath, findings: Findings) -> Model | None:
     given = long_model(value)
     if not isinstance(given, dict):
-        must = f"must be a mapping with openai and model, or module:name, not {shown(value)}"
+        must = f"must be a mapping with a provider and model, or module:name, not {shown(value)}"
         return findings.add(path, must, f"for example {EXAMPLE}")
+    for other in _ELSEWHERE & given.keys():
+        return findings.add((*path, other), f"there is no provider {other!r}", _OTHERS)
     section = checked(ModelSection, given, path, findings)
     if section is None:
         return None
@@ -92,18 +104,53 @@ def created_client(
         path: Its path in the file.
         findings: Collects the problems.
     """
-    for key in ("openai", "model"):
-        if getattr(section, key) is None:
-            return findings.add(path, f"needs {key}", f"for example {EXAMPLE}")
-    arguments = {"key": None, **section.given(*SETTINGS)}
-    if isinstance(given.get("key"), Substituted) and _VARIABLE.fullmatch(given["key"].written):
-        arguments["key"] = given["key"].written  # so that errors name it
+    kind = _provider_in(section, path, findings)
+    if kind is None:
+        return None
+    address: Any = getattr(section, kind)
+    arguments = section.given(*SETTINGS)
+    if kind in _NEEDS_NO_KEY and "keys" not in arguments:
+        arguments.setdefault("key", None)
+    if kind != "openai" and arguments.pop("api", None) is not None:
+        return findings.add((*path, "api"), "works only with openai")
+    for name in ("key", "keys"):  # as written, so that errors name the variables
+        if name in given:
+            arguments[name] = _as_written(given[name])
     if path[0] == "models":
         arguments["name"] = str(path[-1])
+    api = "openai" if arguments.pop("api", "chat") == "chat" else "responses"
     try:
-        return clients.openai_api(str(section.openai), model=str(section.model), **arguments)
+        return clients.provider_api(
+            api if kind == "openai" else kind,
+            None if address is True else str(address),
+            model=str(section.model),
+            **arguments,
+        )
     except (LimpetError, TypeError, ValueError) as error:
-        return report_argument("openai", error, given, path, findings, {"base_url": "openai"})
+        return report_argument(kind, error, given, path, findings, {"base_url": kind})
+
+
+def _provider_in(
+    section: ModelSection | PromptSection, path: KeyPath, findings: Findings
+) -> str | None:
+    """Return the one provider of a section that has all it needs; else report what is wrong."""
+    named = {name: getattr(section, name) for name in PROVIDERS}
+    kinds = only_one(PROVIDERS, {name: 1 for name, value in named.items() if value}, path, findings)
+    if not kinds:
+        one_of = f"needs {', '.join(PROVIDERS[:-1])} or {PROVIDERS[-1]}"
+        return findings.add(path, one_of, f"for example {EXAMPLE}; {_OTHERS}")
+    if section.model is None:
+        return findings.add(path, "needs model", f"for example {EXAMPLE}")
+    return kinds[0] if len(kinds) == 1 else None
+
+
+def _as_written(value: Any) -> Any:
+    """Return a key, or keys, as variables where they are nothing else."""
+    if isinstance(value, list):
+        return [_as_written(one) for one in value]
+    if isinstance(value, Substituted):
+        return value.written if _VARIABLE.fullmatch(value.written) else str(value)
+    return value
 
 
 def named_model(name: str, path: KeyPath, models: Models, findings: Findings) -> Model | None:
@@ -152,16 +199,16 @@ def with_prompt(given: Mapping[str, Any], path: KeyPath, findings: Findings) -> 
 
 def _check_together(given: Mapping[str, Any], findings: Findings) -> None:
     """Report contradictions in a workflow that is a prompt."""
-    if not any(nearest(key, ("openai", "model")) for key in given):
-        findings.add(_AT, "needs openai or model", f"write {_EXAMPLE}")
+    if not any(nearest(key, (*PROVIDERS, "model")) for key in given):
+        findings.add(_AT, "needs model, or a provider and model", f"write {_EXAMPLE}")
     told = only_one(CONVERSATIONS, given, _AT, findings)
     misspelt = any(nearest(key, CONVERSATIONS) for key in given if key not in PROMPT_KEYS)
     if not told and not misspelt:
         findings.add(_AT, "needs prompt, prompt_file or messages", f"write {_EXAMPLE}")
-    for key in given if "openai" not in given else ():
+    for key in given if not given.keys() & set(PROVIDERS) else ():
         if key in SETTINGS and key != "params":
             hint = f"put it under models.{one_line(str(given.get('model')))}"
-            findings.add((*_AT, key), "works only with openai", hint)
+            findings.add((*_AT, key), "works only with a provider, like openai", hint)
 
 
 def check_workflow(
@@ -208,13 +255,14 @@ def prompt_workflow(
         findings: Collects the problems.
     """
     model = None
-    if section.openai is not None:
+    has_provider = any(getattr(section, name) for name in PROVIDERS)
+    if has_provider:
         model = created_client(section, given, _AT, findings)
     elif section.model is not None:
         model = named_model(str(section.model), (*_AT, "model"), models, findings)
     if model is None:
         return None
-    arguments = section.given(*_OWN, *(() if section.openai else ("params",)))
+    arguments = section.given(*_OWN, *(() if has_provider else ("params",)))
     if section.schema_ is not None:
         arguments["schema"] = section.schema_
     folder = located(dataset.path or "", findings.folder)

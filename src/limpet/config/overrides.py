@@ -11,6 +11,7 @@ from typing import Any
 
 from limpet.config.errors import KeyPath, Location, Tree, refuse
 from limpet.config.matrix import MATRIX
+from limpet.config.model import PROVIDERS
 from limpet.config.yaml_file import read_tree
 from limpet.errors import ConfigError
 from limpet.secrets.in_configs import may_show
@@ -53,7 +54,7 @@ def long_evaluator(value: Any) -> Any:
 def long_model(value: Any) -> Any:
     """Return a model as a mapping: an address is that of a server, `module:name` is Python."""
     if not isinstance(value, str):
-        return value
+        return with_providers(value) if isinstance(value, dict) else value
     return {"openai" if value.startswith(("http://", "https://")) else "python": value}
 
 
@@ -76,8 +77,16 @@ def without_empty(data: dict[str, Any]) -> dict[str, Any]:
     """Return a mapping without its null values. An empty key is an error, and stays."""
     return {
         name: value
-        for name, value in data.items()
+        for name, value in with_providers(data).items()
         if value is not None and (name == "key" or getattr(value, "read", value) is not None)
+    }
+
+
+def with_providers(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a mapping with True for a provider without an address: `anthropic:` means its own."""
+    return {
+        name: True if value is None and name in PROVIDERS and name != "openai" else value
+        for name, value in data.items()
     }
 
 

@@ -102,7 +102,10 @@ REFUSED = {
     ),
     "a workflow without its place": (
         "dataset: questions.jsonl\nworkflow: {version: '3'}\n",
-        "eval.yml:2: workflow: needs python or nat or http or command or openai",
+        (
+            "eval.yml:2: workflow: needs python or nat or http or command or openai or anthropic "
+            "or gemini or ollama or bedrock"
+        ),
         "write workflow: app:answer",
     ),
     "a path and a function": (

@@ -16,6 +16,10 @@ ASKED = DATA + "workflow: {openai: http://localhost:1/v1, model: m, %s}\n"
 MODELS = "models:\n  grader: {openai: http://localhost:1/v1, model: m}\n"
 JUDGED = DATA + "workflow: app:answer\n" + MODELS + "evaluators:\n  right: {%s}\n"
 EXAMPLE = "{openai: http://localhost:11434/v1, model: llama3.3}"
+OTHERS = (
+    "for any other provider, use openai with its compatible address, LiteLLM's proxy, or "
+    "python: module:name with a function of yours"
+)
 PLACEHOLDER = "write {{column}}; for a literal '{{', put it into a column of the dataset"
 
 # What the file holds, what is said, and the hint.
@@ -32,7 +36,7 @@ REFUSED = {
     ),
     "neither a server nor a model": (
         DATA + "workflow: {prompt: hi}\n",
-        "eval.yml:2: workflow: needs openai or model",
+        "eval.yml:2: workflow: needs model, or a provider and model",
         f'write workflow: {EXAMPLE[:-1]}, prompt: "{{{{question}}}}"}}',
     ),
     "a model that is not there": (
@@ -52,7 +56,7 @@ REFUSED = {
     ),
     "a setting of another's model": (
         DATA + MODELS + "workflow: {model: grader, prompt: hi, organization: o}\n",
-        "eval.yml:4: workflow.organization: works only with openai",
+        "eval.yml:4: workflow.organization: works only with a provider, like openai",
         "put it under models.grader",
     ),
     "two prompts": (
@@ -100,10 +104,11 @@ REFUSED = {
         ASKED % "promt: hi",
         "eval.yml:2: workflow: unknown key 'promt'",
         (
-            "did you mean 'prompt'?  (known here: openai, model, key, params, reply, organization, "
-            "api_version, stream, prompt, prompt_file, messages, images, files, schema, headers, "
-            "connect_timeout, first_byte_timeout, between_bytes_timeout, timeout, max_response_mb, "
-            "version, depends_on)"
+            "did you mean 'prompt'?  (known here: openai, anthropic, gemini, ollama, bedrock, api, "
+            "model, key, keys, params, reply, organization, api_version, stream, cache, prompt, "
+            "prompt_file, messages, images, files, schema, headers, connect_timeout, "
+            "first_byte_timeout, between_bytes_timeout, timeout, max_response_mb, version, "
+            "depends_on)"
         ),
     ),
     "no address": (
@@ -116,6 +121,44 @@ REFUSED = {
         "workflow: app:answer\n",
         "eval.yml:4: models.a.openai: must be the address without /chat/completions",
         None,
+    ),
+    "two providers": (
+        DATA + MODELS[:-2] + ", anthropic: }\nworkflow: app:answer\n",
+        (
+            "eval.yml:3: models.grader.anthropic: cannot be used with openai: keep one of "
+            "openai and anthropic"
+        ),
+        None,
+    ),
+    "no provider": (
+        DATA + "models:\n  a: {model: m}\nworkflow: app:answer\n",
+        "eval.yml:3: models.a: needs openai, anthropic, gemini, ollama or bedrock",
+        f"for example {EXAMPLE}; {OTHERS}",
+    ),
+    "a provider that has no file of its own": (
+        DATA + "models:\n  a: {vertex: https://v, model: m}\nworkflow: app:answer\n",
+        "eval.yml:3: models.a.vertex: there is no provider 'vertex'",
+        OTHERS,
+    ),
+    "an openai without an address": (
+        DATA + "models:\n  a: {openai: , model: m}\nworkflow: app:answer\n",
+        "eval.yml:3: models.a: needs openai, anthropic, gemini, ollama or bedrock",
+        f"for example {EXAMPLE}; {OTHERS}",
+    ),
+    "an API of another provider": (
+        DATA + "workflow: {anthropic: , model: m, api: responses, prompt: hi}\n",
+        "eval.yml:2: workflow.api: works only with openai",
+        None,
+    ),
+    "what a provider cannot do": (
+        DATA + "workflow: {anthropic: , model: m, prompt: hi, params: {seed: 1}}\n",
+        "eval.yml:2: workflow.params: seed: anthropic has no seed",
+        "openai, gemini, ollama can",
+    ),
+    "keys in the file": (
+        ASKED % "prompt: hi, keys: [sk-literal-123456]",
+        "eval.yml:2: workflow.keys.0: its value must not be in the file",
+        "write key: ${OPENAI_API_KEY}, and set that variable in the environment",
     ),
     "a key in the file": (
         ASKED % "prompt: hi, key: sk-literal-123456",
@@ -313,6 +356,35 @@ def test_a_model_of_ones_own(folder):
     assert config.prepare().workflow.endpoint == "mine"
 
 
+OWN = {
+    "anthropic": "https://api.anthropic.com",
+    "gemini": "https://generativelanguage.googleapis.com",
+    "ollama": "http://localhost:11434",
+    "bedrock": "https://bedrock-runtime.eu-west-1.amazonaws.com",
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("address", ["", "http://localhost:1/proxy"])
+def test_a_provider_has_an_address_of_its_own(name, address, folder, monkeypatch):
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    flow = f"workflow: {{{name}: {address}, model: m, prompt: hi}}\n"
+    shared = (
+        f"models:\n  a:\n    {name}: {address}\n    model: m\nworkflow: {{model: a, prompt: hi}}\n"
+    )
+    for text in (flow, shared):
+        (folder / "eval.yml").write_text(DATA + text)
+        described = load_config("eval.yml").prepare().workflow.described
+        assert described["model.address"].startswith(address or OWN[name])
+        assert described["model.provider"] == name
+
+
+def test_openai_speaks_responses_too(folder):
+    (folder / "eval.yml").write_text(ASKED % "prompt: hi, api: responses")
+    described = load_config("eval.yml").prepare().workflow.described
+    assert described["model.provider"] == "responses"
+
+
 def test_keys_are_kept_as_they_are_written(folder, monkeypatch):
     monkeypatch.setenv("MY_MODEL_KEY", "sk-value-123456")
     (folder / "eval.yml").write_text(
@@ -320,11 +392,24 @@ def test_keys_are_kept_as_they_are_written(folder, monkeypatch):
         'key: "${MY_MODEL_KEY}", headers: {X-Team: t0ps3cret}}\n'
         'workflow: {openai: http://x/v1, model: m, prompt: hi, key: "${MY_MODEL_KEY}"}\n'
     )
+    monkeypatch.setenv("OTHER_KEY", "sk-ant-value-567890")
+    text = (
+        (folder / "eval.yml")
+        .read_text()
+        .replace(
+            "workflow:",
+            '  b: {anthropic: "http://u:password2@x", model: m, '
+            'keys: ["${MY_MODEL_KEY}", "${OTHER_KEY:-sk-ant-default-1}"]}\nworkflow:',
+        )
+    )
+    (folder / "eval.yml").write_text(text)
     config = load_config("eval.yml")
     kept = json.dumps(config.public)
+    assert config.public["models"]["b"]["keys"][0] == "${MY_MODEL_KEY}"
     assert config.public["workflow"]["key"] == "${MY_MODEL_KEY}"
-    for secret in ("sk-value-123456", "password1", "q1w2e3r4", "t0ps3cret"):
+    for secret in ("sk-value-123456", "password1", "q1w2e3r4", "t0ps3cret", "password2"):
         assert secret not in kept
+    assert "sk-ant-" not in kept
     ready = config.prepare()
     assert "sk-value-123456" in ready.workflow.secrets
     assert "sk-value-123456" not in repr(ready.workflow) + json.dumps(ready.workflow.described)
@@ -333,7 +418,11 @@ def test_keys_are_kept_as_they_are_written(folder, monkeypatch):
 def test_the_schema_knows_models_prompts_and_judges():
     check = Draft202012Validator(json_schema())
     data = {"dataset": "q.jsonl", "workflow": {"model": "a", "prompt": "{{q}}"}}
-    models = {"a": {"openai": "http://x/v1", "model": "m", "key": "${K}"}, "b": "own:model"}
+    models = {
+        "a": {"openai": "http://x/v1", "model": "m", "key": "${K}", "api": "responses"},
+        "b": "own:model",
+        "c": {"anthropic": True, "model": "m", "keys": ["${K}", "${L}"], "cache": True},
+    }
     judges = {
         "right": {"judge": "a", "of": "correctness", "votes": 3},
         "jury": {"judge": ["a", "b"], "prompt_file": "p.txt", "choices": {"yes": 1, "no": 0}},

@@ -56,6 +56,7 @@ _PATHS: Mapping[str, tuple[str, ...]] = {
         "cache_creation_input_tokens",
         "cacheWriteInputTokens",
         "prompt_tokens_details.cache_write_tokens",
+        "input_tokens_details.cache_write_tokens",
         "prompt_tokens_details.cache_creation_tokens",
         "input_token_details.cache_creation",
     ),

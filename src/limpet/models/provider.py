@@ -28,7 +28,14 @@ ABILITIES: Mapping[str, Sequence[str]] = {
 }
 """What a provider can do, and the parameters that ask for it."""
 _PARTS = {"image_url": "images", "file": "documents"}
-_WORDS = {"n": "several replies at once", "documents": "files", "seed": "a seed"}
+_WORDS = {
+    "n": "several replies at once",
+    "documents": "files",
+    "seed": "a seed",
+    "schema": "schemas",
+    "stream": "streaming",
+    "caching": "caching on request",
+}
 
 
 class Joiner:
@@ -155,10 +162,11 @@ class Provider:
         """Return the error for something that it cannot do."""
         where = f"{parameter}: " if parameter else ""
         others = [name for name in PROVIDERS if ability in provider(name).can]
-        return SetupError(
-            f"{where}{self.name} has no {_WORDS.get(ability, ability)}",
-            hint=f"{', '.join(others)} can",
-        )
+        flaw = f"{where}{self.name} does not support {_WORDS.get(ability, ability)}"
+        error = SetupError(flaw, hint=f"{', '.join(others)} {'do' if others[1:] else 'does'}")
+        if parameter:
+            vars(error).update(argument="params", flaw=flaw, is_part=True)
+        return error
 
 
 # ---- Which providers are there? -----------------------------------------------------------------

@@ -40,7 +40,7 @@ from limpet.secrets.known import may_be_secret
 from limpet.text import did_you_mean
 from limpet.transport.address import Address, flaw_of_header
 from limpet.transport.client import CallOptions, Client, client_for
-from limpet.transport.failures import SUCCESSES
+from limpet.transport.failures import SUCCESSES, said_error
 from limpet.transport.parsing import encode_json, parse_json
 from limpet.transport.reply import HttpReply
 
@@ -503,7 +503,10 @@ class ModelServer:
                     raise TransientError(what) from None
                 raise PermanentError(what, hint=self._address_hint) from None
             raise TransientError(f"{self.where}: the response is {error}: {shown}") from None
-        return Response(self.provider.completion(body), lower_cased(reply.headers))
+        completion, said = self.provider.completion(body), said_error(body)
+        if isinstance(completion, dict) and said is not None:
+            completion = {**completion, "error": said}  # a gateway's, beside a reply
+        return Response(completion, lower_cased(reply.headers))
 
     # ---- which models exist ---------------------------------------------------------------------
 

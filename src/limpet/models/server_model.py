@@ -186,6 +186,8 @@ def provider_api(
         if asked[ability]:
             raise own.cannot(ability)
     own.check(plain)
+    if reply == _DECISION and own.name != "openai":
+        raise wrong_argument("reply", f"{own.name} has no endpoint for decisions", reply)
     if base_url is None and not own.address:
         raise wrong_argument(
             "base_url", f"is needed: {own.name} has no address of its own", hint=own.address_hint

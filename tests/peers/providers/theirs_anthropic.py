@@ -75,7 +75,7 @@ ANTHROPIC = Theirs(
         "user": asked(metadata={"user_id": "u1"}),
         "cut off by its limit": asked(),
     },
-    cannot={"seed": "seed: anthropic has no a seed"},
+    cannot={"seed": "seed: anthropic does not support a seed"},
     headers=("x-api-key", "anthropic-version", "content-type"),
     finishes={"end_turn": "stop", "max_tokens": "length", "tool_use": "tool_calls"},
     errors={

@@ -58,7 +58,7 @@ REFUSED = {
     "an unknown key of a price": (
         GOOD + "prices:\n  gpt-x: {promt: 1}\n",
         "eval.yml:4: prices.gpt-x: unknown key 'promt'",
-        "did you mean 'prompt'?  (known here: prompt, completion, cached)",
+        "did you mean 'prompt'?  (known here: prompt, completion, cached, cache_write)",
     ),
     "an unknown key of the pace": (
         GOOD + "pace:\n  concurency: 3\n",

@@ -152,8 +152,8 @@ REFUSED = {
     ),
     "what a provider cannot do": (
         DATA + "workflow: {anthropic: , model: m, prompt: hi, params: {seed: 1}}\n",
-        "eval.yml:2: workflow.params: seed: anthropic has no seed",
-        "openai, gemini, ollama can",
+        "eval.yml:2: workflow.params: seed: anthropic does not support a seed",
+        "openai, gemini, ollama do",
     ),
     "keys in the file": (
         ASKED % "prompt: hi, keys: [sk-literal-123456]",

@@ -202,6 +202,9 @@ def test_a_model_without_schemas_is_asked_by_tool():
     assert server.asked[1]["toolConfig"]["toolChoice"] == {"tool": {"name": "reply"}}
 
 
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
 def test_the_end_of_the_constant_part_is_marked_for_the_cache():
     point = {"cachePoint": {"type": "default"}}
     system = {"role": "system", "content": "Be brief."}
@@ -209,6 +212,10 @@ def test_the_end_of_the_constant_part_is_marked_for_the_cache():
     tools = [{"type": "function", "function": {"name": "f"}}]
     assert sent(cache=True, tools=tools)["toolConfig"]["tools"][1:] == [point]
     assert "system" not in sent(cache=True)
+    # What a judge marks itself: the constant beginning of its prompt.
+    parts = [{"type": "text", "text": "Rules", **MARK}, {"type": "text", "text": "data"}]
+    marked = sent([{"role": "user", "content": parts}], cache=True)["messages"][0]["content"]
+    assert marked == [{"text": "Rules"}, point, {"text": "data"}]
 
 
 @pytest.mark.parametrize("asked", [{"stream": True}, {"params": {"seed": 1}}, {"params": {"n": 2}}])

@@ -13,6 +13,7 @@ from limpet.errors import PermanentError, SetupError
 from limpet.models.failures import MODEL_MISSING
 from limpet.models.provider import Provider, Request
 from limpet.models.providers.messages import (
+    Marked,
     Source,
     at,
     completion_of,
@@ -203,7 +204,10 @@ def _turns(messages: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    said = [_block(part) for part in parts_of(message) if part != ""]
+    said: list[Mapping[str, Any]] = []
+    for part in parts_of(message):
+        said += [_block(part)] if part != "" else []
+        said += [_CACHE_POINT] if isinstance(part, Marked) else []
     if message.get("role") == "tool":
         return [{"toolResult": {"toolUseId": message.get("tool_call_id"), "content": said}}]
     used = (
@@ -282,4 +286,4 @@ def _mark_constant(body: dict[str, Any]) -> None:
 def _texts(block: Mapping[str, Any]) -> list[str]:
     """Return the texts of a block, which may be in its citations."""
     holders = (block, *mappings(block, "citationsContent", "content"))
-    return [text for holder in holders if (text := text_in(holder, "text"))]
+    return [text for holder in holders if isinstance(text := holder.get("text"), str)]

@@ -221,7 +221,13 @@ def _explained(reason: str, holder: Mapping[str, Any], said: str) -> str:
 
 def _choice_in(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
     parts = mappings(candidate, "content", "parts")
-    texts = [text_in(part, "text") for part in parts if not part.get("thought")]
+    # An empty part may only carry the signature of a thought.
+    texts = [
+        part["text"]
+        for part in parts
+        if isinstance(part.get("text"), str) and not part.get("thought")
+        if part["text"] or "thoughtSignature" not in part
+    ]
     calls = [
         {"id": call.get("id"), "name": call["name"], "arguments": call.get("args") or {}}
         for part in parts
@@ -230,7 +236,7 @@ def _choice_in(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
     reason = text_in(candidate, "finishReason")
     finish = _FINISHES.get(reason, "error")
     choice: dict[str, Any] = completion_of(
-        "".join(texts) or None,
+        "".join(texts) if texts else None,
         finish="tool_calls" if calls and finish == "stop" else finish,
         calls=calls,
         reasoning="".join(text_in(part, "text") for part in parts if part.get("thought")),

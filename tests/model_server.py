@@ -24,7 +24,7 @@ import json
 from typing import Any, NamedTuple
 
 from aiohttp import web
-from e2e.servers import on_a_thread
+from e2e.servers import accepted, on_a_thread
 
 CUT_OFF, DISCONNECT = object(), object()
 USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
@@ -164,8 +164,7 @@ class ModelServer:
         return self
 
     async def __aexit__(self, *_):
-        for _ in range(5):  # asyncio leaks a connection that it accepts while the server stops
-            await asyncio.sleep(0)
+        await accepted()
         await self._runner.cleanup()
 
 

@@ -167,7 +167,7 @@ Api = Annotated[Literal["chat", "responses"], _OrVariable()]
 OwnAddress = Annotated[
     Annotated[str, Field(pattern=r"\S")] | Literal[True],
     Must("must be an address, or empty for the provider's own"),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}, {"const": True}]}),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"enum": [None, True]}]}),
 ]
 OnStall = Annotated[Literal["wait", "retry", "fail"], _OrVariable()]
 OnChange = Annotated[Literal["redo", "keep"], _OrVariable()]

@@ -10,7 +10,8 @@ from limpet.errors import InvalidReplyError, LimpetError
 from limpet.models.completion import MisfitError, Reading
 from limpet.models.failures import BadRequestError
 from limpet.models.protocol import Message, Model, Reply
-from limpet.models.schema import AUTO, FORMS, TEXT, Schema, check_schema, request_fields
+from limpet.models.schema import AUTO, FORMS, TEXT, check_schema, request_fields
+from limpet.models.schema_parts import Schema
 from limpet.pacing.registry import endpoint
 from limpet.shapes import Usage
 from limpet.transport.parsing import encode_json

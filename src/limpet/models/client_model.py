@@ -14,7 +14,8 @@ from limpet.models.chat import ChatModel, Response
 from limpet.models.completion import Reading, record_usage
 from limpet.models.failures import refusal
 from limpet.models.protocol import Message, Model, Reply
-from limpet.models.schema import Schema, check_schema, with_instruction
+from limpet.models.schema import check_schema, with_instruction
+from limpet.models.schema_parts import Schema
 from limpet.pacing import observe, signals
 from limpet.pacing.registry import endpoint, endpoint_for
 from limpet.secrets.masking import Secrets

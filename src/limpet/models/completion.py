@@ -11,7 +11,8 @@ from typing import Any
 from limpet.errors import InvalidReplyError, LimpetError, TransientError
 from limpet.models.failures import BAD_REQUEST
 from limpet.models.protocol import Reply
-from limpet.models.schema import TOOL, Schema, misfit, parse_reply
+from limpet.models.schema import TOOL, misfit, parse_reply
+from limpet.models.schema_parts import Schema
 from limpet.pacing import observe
 from limpet.shapes import Usage
 from limpet.transport.failures import said_error, status_error

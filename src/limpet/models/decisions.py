@@ -15,7 +15,8 @@ from limpet.errors import SetupError
 from limpet.models.chat import Response
 from limpet.models.failures import PathMissingError
 from limpet.models.protocol import Message, Reply
-from limpet.models.schema import Schema, check_schema
+from limpet.models.schema import check_schema
+from limpet.models.schema_parts import Schema
 from limpet.models.server import ModelServer
 from limpet.pacing.registry import endpoint
 from limpet.usage import reserving

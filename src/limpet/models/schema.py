@@ -5,18 +5,16 @@ Models and many servers ignore the schema, so every reply is checked: see `valid
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from limpet.errors import SetupError
 from limpet.json_values import is_deep_text
 from limpet.models.protocol import Message
+from limpet.models.schema_parts import Schema, flaw, inner
 from limpet.text import one_line
 from limpet.transport.parsing import finite, integer, refuse
 
-Schema = Mapping[str, Any]
-_LONGEST_PLACE = 150
 _MOST_VALUES = 100_000
 """No model writes that many; checking them takes seconds."""
 _THOUGHTS = re.compile(r"(?:<think>|[^{\[`\"]).*?</think>\s*", re.DOTALL)
@@ -25,10 +23,6 @@ _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
 
 
 # ---- the schema ---------------------------------------------------------------------------------
-
-_DATA = {"const", "default", "enum", "examples"}
-_BY_NAME = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
-_BY_NAME |= {"dependencies"}
 
 
 def check_schema(schema: Any) -> Any:
@@ -45,26 +39,6 @@ def check_schema(schema: Any) -> Any:
         raise flaw("schema", f"is not JSON: {one_line(str(error))}") from None
     # Imported when used: most runs have no schema.
     return import_module("limpet.models.validation").validator_of(text)
-
-
-def flaw(at: str, why: str) -> SetupError:
-    """Return the error for a schema."""
-    at = at if len(at) <= _LONGEST_PLACE else at[:_LONGEST_PLACE] + "…"
-    error = SetupError(one_line(f"{at}: {why}"))
-    why = why if at == "schema" else f"{at}: {why}"
-    vars(error).update(argument="schema", flaw=one_line(why), is_part=True)
-    return error
-
-
-def inner(schema: Schema) -> Iterator[tuple[str, str, Schema]]:
-    """Yield each schema directly within a schema, after its keyword and its place."""
-    for keyword, value in schema.items():
-        parts: Mapping[str, Any] = {} if keyword in _DATA else {keyword: value}
-        if isinstance(value, Mapping) and keyword in _BY_NAME:
-            parts = {f"{keyword}.{name}": part for name, part in value.items()}
-        elif isinstance(value, (list, tuple)) and parts:
-            parts = {f"{keyword}[{index}]": part for index, part in enumerate(value)}
-        yield from ((keyword, at, part) for at, part in parts.items() if isinstance(part, Mapping))
 
 
 def _is_strict(schema: Schema) -> bool:

@@ -14,7 +14,8 @@ from limpet.models.decisions import decide
 from limpet.models.protocol import Message, Reply
 from limpet.models.provider import PROVIDERS, Provider
 from limpet.models.provider import provider as provider_of
-from limpet.models.schema import AUTO, FORMS, Schema
+from limpet.models.schema import AUTO, FORMS
+from limpet.models.schema_parts import Schema
 from limpet.models.server import Key, Keys, ModelServer
 from limpet.models.streams import read_stream
 from limpet.pacing.registry import endpoint, endpoints_for
@@ -181,13 +182,8 @@ def provider_api(
         near = did_you_mean(reply, _REPLIES) if isinstance(reply, str) else ""
         raise wrong_argument("reply", f"must be one of {', '.join(_REPLIES)}{near}", reply)
     plain = _checked_params(params)
-    asked = {"stream": stream, "caching": cache, "schema": reply == "schema"}
-    for ability in asked.keys() - own.can:
-        if asked[ability]:
-            raise own.cannot(ability)
+    _check_abilities(own, reply, {"stream": stream, "caching": cache, "schema": reply == "schema"})
     own.check(plain)
-    if reply == _DECISION and own.name != "openai":
-        raise wrong_argument("reply", f"{own.name} has no endpoint for decisions", reply)
     if base_url is None and not own.address:
         raise wrong_argument(
             "base_url", f"is needed: {own.name} has no address of its own", hint=own.address_hint
@@ -233,6 +229,14 @@ def _provider(name: Any) -> Provider:
 _ELSEWHERE = {
     "vertex": "use openai with Vertex AI's compatible address, LiteLLM's proxy, or a function",
 }
+
+
+def _check_abilities(own: Provider, reply: str, asked: Mapping[str, bool]) -> None:
+    for ability in asked.keys() - own.can:
+        if asked[ability]:
+            raise own.cannot(ability)
+    if reply == _DECISION and own.name != "openai":
+        raise wrong_argument("reply", f"{own.name} has no endpoint for decisions", reply)
 
 
 def _several(keys: Any, key: Any) -> list[Key]:

@@ -20,7 +20,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import specification_with
 
-from limpet.models.schema import flaw, inner
+from limpet.models.schema_parts import flaw, inner
 from limpet.text import one_line
 
 _LATEST = jsonschema.Draft202012Validator.META_SCHEMA["$schema"]

@@ -220,7 +220,7 @@ def test_the_end_of_the_constant_part_is_marked_for_the_cache():
 
 @pytest.mark.parametrize("asked", [{"stream": True}, {"params": {"seed": 1}}, {"params": {"n": 2}}])
 def test_what_it_cannot_do_is_said_before_the_first_call(asked):
-    with pytest.raises(SetupError, match="bedrock has no"):
+    with pytest.raises(SetupError, match="bedrock does not support"):
         provider_api("bedrock", "http://localhost:1", model=MODEL, key=None, **asked)
 
 

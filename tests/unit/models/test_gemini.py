@@ -248,7 +248,7 @@ def test_the_signature_of_a_thought_is_sent_back_where_google_puts_it():
 
 
 def test_what_it_cannot_do_is_said_before_the_first_call():
-    with pytest.raises(SetupError, match="gemini has no caching"):
+    with pytest.raises(SetupError, match="gemini does not support caching"):
         provider_api("gemini", model="m", cache=True)
 
 

@@ -200,7 +200,7 @@ def test_no_tool_can_be_called_when_none_may_be():
     [
         ({"type": "image_url", "image_url": {"url": "https://h/secret.png"}}, "by its address"),
         ({"type": "input_audio", "input_audio": {"data": "AA=="}}, "'input_audio'"),
-        ({"type": "file", "file": {"file_data": "data:application/pdf;base64,AA=="}}, "no files"),
+        ({"type": "file", "file": {"file_data": "data:application/pdf;base64,AA=="}}, "not support files"),
     ],
 )
 def test_what_a_message_cannot_have_is_an_error_before_the_first_call(part, why):
@@ -211,7 +211,7 @@ def test_what_a_message_cannot_have_is_an_error_before_the_first_call(part, why)
 
 
 def test_several_replies_are_an_error_before_the_first_call():
-    with pytest.raises(SetupError, match="n: ollama has no several replies"):
+    with pytest.raises(SetupError, match="n: ollama does not support several replies"):
         provider_api("ollama", model="m", params={"n": 2})
 
 
@@ -382,7 +382,7 @@ def test_texts_become_vectors():
 def test_a_provider_without_embeddings_says_so_before_the_first_call():
     with model_server() as server:
         model = provider_api("anthropic", server.url, model="m", key=None)
-        with pytest.raises(SetupError, match="anthropic has no embeddings") as caught:
+        with pytest.raises(SetupError, match="anthropic does not support embeddings") as caught:
             asyncio.run(model.embed(["a"]))
     assert "ollama" in caught.value.hint
     assert server.requests == []

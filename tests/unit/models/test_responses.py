@@ -234,7 +234,7 @@ def test_azure_has_responses_beside_its_deployments():
 
 @pytest.mark.parametrize(("name", "value"), [("n", 2), ("seed", 7)])
 def test_what_responses_cannot_do_is_an_error_before_the_first_call(name, value):
-    with pytest.raises(SetupError, match=f"{name}: responses has no") as caught:
+    with pytest.raises(SetupError, match=f"{name}: responses does not support") as caught:
         provider_api("responses", model="m", params={name: value})
     assert "openai" in caught.value.hint
 

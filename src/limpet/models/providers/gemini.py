@@ -236,7 +236,7 @@ def _choice_in(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
     reason = text_in(candidate, "finishReason")
     finish = _FINISHES.get(reason, "error")
     choice: dict[str, Any] = completion_of(
-        "".join(texts) if texts else None,
+        "".join(texts) if any(texts) or (texts and finish == "stop") else None,
         finish="tool_calls" if calls and finish == "stop" else finish,
         calls=calls,
         reasoning="".join(text_in(part, "text") for part in parts if part.get("thought")),

@@ -26,7 +26,7 @@ evaluators:
   both: {judge: [grader, local], of: correctness}
   near: {embedding_similarity: vectors}
 """
-APP = '''
+APP = """
 import pathlib
 
 pathlib.Path(__file__).with_name("imported").touch()
@@ -39,7 +39,7 @@ async def fail(messages):
 
 async def leave(messages):
     raise SystemExit(3)
-'''
+"""
 
 
 @pytest.fixture(name="folder")
@@ -92,7 +92,9 @@ def test_a_key_that_is_not_set_is_said_and_is_no_error(folder):
 
 
 def test_a_workflow_may_use_a_model_of_the_file(folder):
-    text = EVAL.replace("  openai: ${MODELS_URL}\n  model: bot-1\n  key: ${MODELS_KEY}\n", "  model: idle\n")
+    text = EVAL.replace(
+        "  openai: ${MODELS_URL}\n  model: bot-1\n  key: ${MODELS_KEY}\n", "  model: idle\n"
+    )
     (folder / "eval.yml").write_text(text)
     found = rows(models(folder, "http://127.0.0.1:9/v1", "--json"))
     assert found["idle"]["used_by"] == ["workflow"]
@@ -111,7 +113,12 @@ def test_each_model_is_asked_for_one_token(folder):
     assert {name: row["ok"] for name, row in rows(done).items()} == dict.fromkeys(
         ["grader", "vectors", "local", "idle", "bot-1"], True
     )
-    assert sorted(request["model"] for request in asked) == ["bot-1", "embed-1", "judge-1", "judge-1"]
+    assert sorted(request["model"] for request in asked) == [
+        "bot-1",
+        "embed-1",
+        "judge-1",
+        "judge-1",
+    ]
     assert [request["max_tokens"] for request in asked if "messages" in request] == [1, 1]
     assert (folder / "imported").exists()
 
@@ -152,12 +159,16 @@ def test_an_address_that_is_down_and_a_key_that_is_missing(folder):
     assert url.removesuffix("/v1") in down["grader"]["error"]
     done = models(folder, url, "--check", key=None)
     assert done.returncode == 1
-    assert "grader: the environment variable MODELS_KEY with the model's key is not set" in done.stderr
+    assert (
+        "grader: the environment variable MODELS_KEY with the model's key is not set" in done.stderr
+    )
 
 
 def test_one_that_hangs_does_not_hold_the_others_and_ends_at_its_deadline(folder):
     with (folder / "app.py").open("a") as file:
-        file.write("\nasync def hang(messages):\n    import asyncio\n    await asyncio.sleep(600)\n")
+        file.write(
+            "\nasync def hang(messages):\n    import asyncio\n    await asyncio.sleep(600)\n"
+        )
     text = "timeout: 0.5\n" + EVAL.replace("app:ask", "app:hang")
     (folder / "eval.yml").write_text(text)
 
@@ -181,7 +192,9 @@ def test_one_that_hangs_does_not_hold_the_others_and_ends_at_its_deadline(folder
 )
 def test_a_python_model_that_cannot_be_used_is_an_error_of_its_own(folder, python, said):
     (folder / "eval.yml").write_text(EVAL.replace("app:ask", python))
-    with model_server(lambda request, _: {"yes": "true"} if "questions" in request else "yes") as one:
+    with model_server(
+        lambda request, _: {"yes": "true"} if "questions" in request else "yes"
+    ) as one:
         done = models(folder, one.url, "--check", "--json")
     found = rows(done)
     assert done.returncode == 1

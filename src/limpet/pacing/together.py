@@ -68,12 +68,12 @@ class PacerGroup(Pacer):
             key=lambda one: (one.blocked is None, one.in_flight),
         )
         used = {name for one in states for name in one.usage}
-        return replace(
-            first,  # its calls wait at all of them
+        total: dict[str, Any] = {
             **{name: sum(getattr(one, name) for one in states) for name in _COUNTS},
             **{name: _sum(getattr(one, name) for one in states) for name in _TOPS},
-            usage={name: sum(one.usage.get(name, 0) for one in states) for name in used},
-        )
+            "usage": {name: sum(one.usage.get(name, 0) for one in states) for name in used},
+        }
+        return replace(first, **total)  # a call waits at all of them
 
     @property
     def blocked(self) -> bool:

@@ -8,7 +8,7 @@ from model_server import ModelServer, failure
 from tests.engines.project import Project, both_engines
 
 A, B = "sk-of-worker-a", "sk-of-worker-b"
-CODE = f'''
+CODE = f"""
 from limpet.models import openai_api
 
 MODEL = openai_api((HERE / "url").read_text(), model="m", keys=["{A}", "{B}"])
@@ -20,7 +20,7 @@ async def answer(item):
         return (await MODEL.ask([{{"role": "user", "content": item.input}}])).text
     finally:
         await MODEL.close()
-'''
+"""
 
 
 class Keyed(ModelServer):

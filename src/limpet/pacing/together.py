@@ -7,12 +7,15 @@ soonest, and together they carry what all of them allow.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 from limpet.pacing.limits import number
 from limpet.pacing.pacer import Cost, PaceEvent, Pacer, PacerState, Ticket
 
 _ADDED = ("steady_rate", "rate", "in_flight", "per_minute")
+_TOPS = ("rate", "in_flight_cap", "per_minute")
+_COUNTS = ("limit", "in_flight", "calls_per_s", "sent", "refused", "failed")
 
 
 class PacerGroup(Pacer):
@@ -59,25 +62,18 @@ class PacerGroup(Pacer):
     @property
     def state(self) -> PacerState:
         """What they carry together; why the one with the most calls in flight waits."""
-        all_, now = [one.state for one in self._all], [one.state for one in self.members]
-        first = max(now, key=lambda state: (state.blocked is None, state.in_flight))
-        used = {name for state in all_ for name in state.usage}
-        return PacerState(
-            rate=_sum(state.rate for state in now),
-            in_flight_cap=_sum(state.in_flight_cap for state in now),
-            per_minute=_sum(state.per_minute for state in now),
-            limit=sum(state.limit for state in now),
-            in_flight=sum(state.in_flight for state in all_),
-            waiting=max(state.waiting for state in now),  # a call waits at all of them
-            binding=first.binding,
-            blocked=first.blocked,
-            calls_per_s=sum(state.calls_per_s for state in all_),
-            sent=sum(state.sent for state in all_),
-            refused=sum(state.refused for state in all_),
-            failed=sum(state.failed for state in all_),
-            others=max(state.others for state in now),
-            usage={name: sum(one.usage.get(name, 0) for one in all_) for name in used},
+        states = [one.state for one in self._all]
+        first = max(
+            (one.state for one in self.members),
+            key=lambda one: (one.blocked is None, one.in_flight),
         )
+        used = {name for one in states for name in one.usage}
+        total: dict[str, Any] = {
+            **{name: sum(getattr(one, name) for one in states) for name in _COUNTS},
+            **{name: _sum(getattr(one, name) for one in states) for name in _TOPS},
+            "usage": {name: sum(one.usage.get(name, 0) for one in states) for name in used},
+        }
+        return replace(first, **total)  # a call waits at all of them
 
     @property
     def blocked(self) -> bool:

@@ -132,8 +132,9 @@ def test_one_key_or_several_give_the_same_results(tmp_path):
     with served() as server:
         one = openai(server.url, model="m", prompt="{{question}}", key="${KEY_A}")
         limpet.evaluate(ROWS, one, run=tmp_path / "run")
-        keys = ["${KEY_B}", "${KEY_C}"]
-        several = openai(server.url, model="m", prompt="{{question}}", keys=keys)
+        several = openai(
+            server.url, model="m", prompt="{{question}}", keys=["${KEY_B}", "${KEY_C}"]
+        )
         result = limpet.evaluate(ROWS, several, run=tmp_path / "run")
         assert sum(server.by_key.values()) == 40
     assert len(result.items) == 40
@@ -169,10 +170,8 @@ def test_a_call_takes_the_key_of_the_pacer_that_carries_it():
 
 
 def test_quotas_and_refusals_together_can_be_resumed():
-    with (
-        served(a=(0, refused), b=(0, exhausted)) as server,
-        pytest.raises(QuotaExhaustedError) as caught,
-    ):
+    ends = {"a": (0, refused), "b": (0, exhausted)}
+    with served(**ends) as server, pytest.raises(QuotaExhaustedError) as caught:
         asked(at(server))
     assert "${KEY_A}: status 401" in str(caught.value)
     assert "${KEY_B}: status 429" in str(caught.value)

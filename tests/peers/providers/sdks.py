@@ -281,7 +281,7 @@ def answered(ask, address, call):
     urllib.request.urlopen(f"{address}/next/{place}").close()  # noqa: S310 - of this machine
     try:
         return ask(plain(call["asked"]), call["stream"])
-    except Exception as error:  # noqa: BLE001 - the SDK's own classes are what is asked for
+    except Exception as error:
         response = getattr(error, "response", None)
         code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
         words = {"class": code or type(error).__name__, "status": getattr(error, "status", None)}

@@ -200,7 +200,10 @@ def test_no_tool_can_be_called_when_none_may_be():
     [
         ({"type": "image_url", "image_url": {"url": "https://h/secret.png"}}, "by its address"),
         ({"type": "input_audio", "input_audio": {"data": "AA=="}}, "'input_audio'"),
-        ({"type": "file", "file": {"file_data": "data:application/pdf;base64,AA=="}}, "not support files"),
+        (
+            {"type": "file", "file": {"file_data": "data:application/pdf;base64,AA=="}},
+            "not support files",
+        ),
     ],
 )
 def test_what_a_message_cannot_have_is_an_error_before_the_first_call(part, why):

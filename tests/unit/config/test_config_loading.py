@@ -404,16 +404,6 @@ def test_every_example_of_a_page_loads(block, folder, monkeypatch):
     jsonschema.Draft202012Validator(json_schema()).validate(config.public)
 
 
-def test_the_first_file_of_the_readme_loads(folder, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-an-example")
-    (folder / "questions.csv").write_text("question,answer\n1+1?,2\n")
-    text = (PAGE.parents[2] / "README.md").read_text(encoding="utf-8")
-    config = read(re.search(r"```yaml\n(.*?)```", text, re.DOTALL)[1])
-    ready = config.prepare()
-    assert list(ready.evaluators) == ["correct", "exact"]
-    assert ready.dataset.load().items[0].input == "1+1?"
-
-
 def test_prices_are_handed_on_by_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("questions.jsonl").write_text('{"id": "a", "question": "b"}\n', encoding="utf-8")

@@ -33,6 +33,7 @@ def as_pattern(line):
     pattern = re.sub(r"(\\ )+", r"\\s+", re.escape(line.strip()))
     pattern = re.sub(r"q\d+(,\\s\+q\d+)+", r"q\\d+(,\\s+q\\d+)*", pattern)
     pattern = re.sub(r"\d+(?:\\\.\d+)?(?!\+)", r"\\d+(?:\\.\\d+)?", pattern)  # 5.0 s, or 13 s
+    pattern = pattern.replace(r"\s+MB\)", r"\s+[kM]B\)")
     if line.startswith("latency: "):  # by chance, either may be the faster
         pattern = re.sub(r"\\[-+](?=\\d)", "[-+]?", pattern)
     # The bot fails now and then, and is asked again.

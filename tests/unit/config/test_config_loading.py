@@ -389,8 +389,10 @@ def test_every_example_of_a_page_loads(block, folder, monkeypatch):
     """It is a whole file, or a part of one: then the rest is added."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-an-example")
     (folder / "prompts").mkdir()
-    for name in ("answer", "tone", "quality", "short", "long"):
+    for name in ("answer", "tone", "quality", "polite", "short", "long"):
         (folder / "prompts" / f"{name}.txt").write_text("{{input}} {{output}}")
+    (folder / "runs/bot").mkdir(parents=True)  # which a pairwise judge compares with
+    (folder / "runs/bot/workflow_output.jsonl").touch()
     text = block.text
     for needed in GOOD.splitlines():
         if not re.search(rf"^{needed.partition(':')[0]}:", text, re.MULTILINE):

@@ -47,12 +47,10 @@ def test_it_is_short():
 
 def test_it_and_the_page_beside_others_name_the_same_tools_in_the_same_versions():
     page = ROOT / "docs/explanation/beside-others.md"
-    row = next(
-        line for line in README.read_text(encoding="utf-8").splitlines() if "| Limpet |" in line
-    )
-    columns = [cell.strip() for cell in row.strip("|").split("|")][2:]
-    assert [column.rpartition(" ")[0] for column in columns] == list(PEERS)
+    table = README.read_text(encoding="utf-8").partition("| **Limpet** |")[2]
+    others = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
+    assert [other.rpartition(" ")[0] for other in others] == list(PEERS)
     text = page.read_text(encoding="utf-8")
-    for column in columns:
-        name, _, version = column.rpartition(" ")
-        assert re.search(rf"^\| {name} \| {re.escape(version)}", text, re.MULTILINE), column
+    for other in others:
+        name, _, version = other.rpartition(" ")
+        assert re.search(rf"^\| {name} \| {re.escape(version)}", text, re.MULTILINE), other

@@ -63,8 +63,8 @@ def pages() -> dict[str, str]:
             source="src/limpet/journal/layout.py",
             intro="A run is a directory with these files. A [map](map.md) keeps its results in\n"
             "one file, and the others beside it in `<name>.d/`. You may delete `index/` at any\n"
-            "time; keep the rest. [Durability](../explanation/durability.md) has what they promise,\n"
-            "[`evaluate`](evaluate.md#files) what is in a line of a column.",
+            "time; keep the rest. [Durability](../explanation/durability.md) has what they\n"
+            "promise, [`evaluate`](evaluate.md#files) what is in a line of a column.",
             body=_files(),
         ),
         "decisions/index.md": _PAGE.format(

@@ -29,10 +29,10 @@ def project(folder):
     return folder
 
 
-def build(folder):
+def build(folder, *, generated=True):
     """Do what `make docs` does."""
     steps = (
-        ["docs/generate.py"],
+        *([["docs/generate.py"]] if generated else []),
         ["-m", "zensical", "build", "--clean", "--strict"],
         ["docs/finish.py"],
     )
@@ -67,7 +67,7 @@ def site(tmp_path_factory):
     "wrong",
     [
         "[gone](reference/gone.md)",
-        "[gone](reference/commands.md#gone)",
+        "[gone](index.md#gone)",
         "::: limpet.gone",
         "[gone](../src/limpet/gone.py)",
     ],
@@ -75,9 +75,17 @@ def site(tmp_path_factory):
 )
 def test_what_leads_nowhere_ends_the_build(wrong, tmp_path):
     folder = project(tmp_path / "limpet")
-    with (folder / "docs/index.md").open("a", encoding="utf-8") as page:
-        page.write(f"\n\n{wrong}\n")
-    done = build(folder)
+    for path in (folder / "docs").iterdir():  # one page is built sooner than all
+        if path.is_dir():
+            shutil.rmtree(path)
+    settings = (folder / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[0]
+    (folder / "mkdocs.yml").write_text(f"{settings}\nnav:\n  - Home: index.md\n", encoding="utf-8")
+    page = folder / "docs/index.md"
+    page.write_text("# Limpet\n", encoding="utf-8")
+    done = build(folder, generated=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page.write_text(f"# Limpet\n\n{wrong}\n", encoding="utf-8")
+    done = build(folder, generated=False)
     assert done.returncode
     assert "gone" in re.sub(r"\x1b\[[\d;]*m", "", done.stdout + done.stderr)
 

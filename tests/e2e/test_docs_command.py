@@ -34,7 +34,9 @@ def test_in_a_pipe_a_page_is_markdown_without_notes_to_writers(topic):
 def test_a_near_name_is_offered():
     done = docs("comands")
     assert done.returncode == 2
-    assert done.stderr == "error: comands: no page has this name\n\nhint: did you mean 'commands'?\n"
+    assert (
+        done.stderr == "error: comands: no page has this name\n\nhint: did you mean 'commands'?\n"
+    )
 
 
 def test_a_name_of_two_pages_asks_which():

@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_READY := $(VENV)/.demo-ready
 RAY_READY := $(VENV)/.ray-ready
+DOCS_READY := $(VENV)/.docs-ready
 DEV_READY := $(VENV)/.dev-ready
 TESTS_READY := $(VENV)/.tests-ready
 # The peers pin tightly: they have an environment of their own.
@@ -17,7 +18,7 @@ BROWSER := command -v chromium chromium-browser google-chrome >/dev/null || { te
   command -v apt-get >/dev/null && { apt-get update -qq; apt-get install -y -qq chromium; } >/dev/null 2>&1; } || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ray quick test test-all compiled lint format bench bench-pacing clean same-python
+.PHONY: help demo demo-ray quick test test-all compiled lint format bench bench-pacing docs docs-serve clean same-python
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,8 +73,17 @@ bench: $(DEV_READY)  ## Run the benchmarks and print their tables
 bench-pacing: $(LEAGUE_READY)  ## The league: the peers' own controllers beside ours, in an hour; goes on where it stopped
 	@$(LEAGUE)/bin/python benchmarks/league.py
 
+docs: $(DOCS_READY)  ## Build the site into site/; a broken link, anchor or name fails
+	@$(BIN)/python docs/generate.py
+	@$(BIN)/zensical build --clean --strict
+	@$(BIN)/python docs/finish.py
+
+docs-serve: $(DOCS_READY)  ## Show the site on this machine while you write
+	@$(BIN)/python docs/generate.py
+	@$(BIN)/zensical serve
+
 clean:  ## Remove the virtual environment and all caches
-	rm -rf $(VENV) $(VENV)-* .league .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(VENV)-* .league .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build site .cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -98,11 +108,16 @@ $(RAY_READY): pyproject.toml | same-python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,ray]'
 	@touch $@ $(DEMO_READY)
 
+$(DOCS_READY): pyproject.toml | same-python
+	@echo "setting up $(VENV) with what builds the site (once) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@ $(DEMO_READY)
+
 $(DEV_READY): pyproject.toml | same-python
 	@echo "setting up $(VENV) with the test tools (once) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@$(BROWSER)
-	@touch $@ $(DEMO_READY) $(RAY_READY)
+	@touch $@ $(DEMO_READY) $(RAY_READY) $(DOCS_READY)
 
 $(LEAGUE_READY): pyproject.toml benchmarks/league-requirements.txt | same-python
 	@echo "setting up $(LEAGUE) with the peers (once) …"

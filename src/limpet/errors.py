@@ -1,28 +1,28 @@
 """What can go wrong, sorted by what the caller can do about it.
 
-LimpetError
+LimpetError             the base of all: its hint says what to do
 ├── RateLimitError      the provider refused the call: slow down, try again
 ├── TransientError      it may work the next time: try again
 ├── PermanentError      a retry fails, too: fix the input or the code
-│   ├── InvalidReplyError  a model's reply cannot be used: truncated, refused, not as requested
-│   └── WorkerDiedError    the process that ran only this call died: it kills its worker
-├── QuotaExhaustedError nothing will work until the account is topped up: stop, resume later
+│   ├── InvalidReplyError  a model's reply is cut off, refused or malformed: mend the prompt
+│   └── WorkerDiedError    the process that ran only this call died: mend what kills it
+├── QuotaExhaustedError the account's quota is used up: top it up, resume
 ├── BudgetReachedError  the run's own budget is used up: raise it, resume
-├── EndpointDownError   no call has succeeded for a long time: stop, resume later
+├── EndpointDownError   no call has succeeded for a long time: resume when the provider is back
 ├── SetupError          every call would fail the same way: fix the setup, resume
 ├── FailFastError       the first calls all failed the same way: fix the cause, resume
-├── CallCancelledError  this one call was cancelled on request
-│   └── ItemSkippedError  somebody said to leave this item out: the next session runs it
+├── CallCancelledError  this one call was cancelled on request: run it again to continue
+│   └── ItemSkippedError  somebody said to leave this item out: run it again to continue
 ├── InterruptedRunError a signal stopped the run: run it again to continue
 ├── RunPausedError      somebody paused the run: resume it, then run it again
 ├── ConfigError         a configuration file is invalid: fix it
 ├── DatasetError        a file or row of the dataset cannot be used: fix it, or skip it
 ├── ScoresError         scores cannot be summed up: fix them, or say more about them
 ├── FunctionChangedError the results on disk come from other code: redo them, or keep them
-└── JournalError        the journal cannot be read or written
+└── JournalError        the journal cannot be read or written: look at it with `limpet verify`
     ├── DiskFullError   the disk is full: free some space, and continue
-    ├── OtherFormatError  another version of Limpet wrote the run: use that one
-    ├── RecordNotWrittenError  one record could not be written, others can: it runs again
+    ├── OtherFormatError  another version of Limpet wrote the run: use that version
+    ├── RecordNotWrittenError  one record could not be written, others can: run it again
     └── RunLockedError  another process is writing to the run: wait for it
 
 Functions under an executor can raise the first three to say what their failure means. All of them

@@ -1,13 +1,17 @@
 """What the documents say is true: every Python block runs, every command exists."""
 
 import ast
+import itertools
 import re
+import signal
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
+from doc_blocks import GUIDES, blocks
 from e2e import ready_limpet
 
 ROOT = Path(__file__).parents[2]
@@ -16,10 +20,10 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 def python_blocks():
     for document in DOCUMENTS:
-        text = document.read_text(encoding="utf-8")
-        for number, block in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL), 1):
-            marks = [pytest.mark.slow] if '"ray"' in block else []  # it starts a Ray
-            yield pytest.param(block, id=f"{document.relative_to(ROOT)}#{number}", marks=marks)
+        for number, block in enumerate(blocks(document, "python"), 1):
+            marks = [pytest.mark.slow] if '"ray"' in block.text else []  # it starts a Ray
+            name = f"{document.relative_to(ROOT)}#{number}"
+            yield pytest.param(block.text, id=name, marks=marks)
 
 
 @pytest.mark.parametrize("block", list(python_blocks()))
@@ -31,6 +35,21 @@ def test_every_python_block_runs(block, tmp_path):
     # A trailing `# →` comment in a block says what the line before it prints.
     promised = re.findall(r"# → (.*)", block)
     assert [line for line in done.stdout.splitlines() if line in promised] == promised
+
+
+def test_every_block_of_the_guides_is_run_or_says_why_not():
+    run = {"python", "console", "yaml"}  # here, in test_tutorial and in test_config_loading
+    shown = {"text", "json"}  # what something looks like
+    found = [block for page in GUIDES for block in blocks(page)]
+    assert len(found) > 80
+    neither = [str(one) for one in found if one.kind not in run | shown and one.why_not is None]
+    assert neither == []
+    # A reason names what is missing; a test that it names is there.
+    reasons = {str(one): one.why_not for one in found if one.why_not}
+    assert [at for at, why in reasons.items() if len(why) < 20] == []
+    tests = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
+    named = {at: set(re.findall(r"\btest_\w+", why)) for at, why in reasons.items()}
+    assert {at: names - tests for at, names in named.items() if names - tests} == {}
 
 
 def test_importing_every_public_name_warns_of_nothing():
@@ -77,11 +96,67 @@ def test_every_command_is_on_the_page_of_commands():
     assert sorted(named) == sorted(cli.commands)
 
 
-def test_the_readme_links_to_every_page_for_users():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for room in ("tutorial", "how-to", "reference", "explanation"):
-        for page in (ROOT / "docs" / room).glob("*.md"):
-            assert f"](docs/{room}/{page.name})" in text, page.name
+def test_the_site_leads_to_every_page():
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    pages = {page for page in pages if not page.startswith("decisions/0")}  # from their index
+    assert sorted(leaves(config["nav"])) == sorted({*pages, "changelog.md", "python.md"})
+
+
+def leaves(entries):
+    for entry in entries:
+        for below in [entry] if isinstance(entry, str) else entry.values():
+            yield from [below] if isinstance(below, str) else leaves(below)
+
+
+def test_one_path_leads_through_the_tutorials():
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    (path,) = [part["Tutorials"] for part in config["nav"] if "Tutorials" in part]
+    assert [Path(page).stem.removeprefix("your-") for page in path] == [
+        "first-evaluation", "first-crash", "first-judge", "first-comparison", "first-gate",
+    ]  # fmt: skip
+    for page, after in itertools.pairwise(path):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        assert re.search(rf"^## Next: \[.*\]\({Path(after).name}\)$", text, re.MULTILINE), page
+
+
+def test_the_generated_pages_say_what_the_code_says():
+    code = (ROOT / "docs/generate.py").read_text(encoding="utf-8")
+    script = {"__name__": "generate", "__file__": str(ROOT / "docs/generate.py")}
+    exec(compile(code, "docs/generate.py", "exec"), script)  # noqa: S102
+    pages = script["pages"]()
+    assert len(pages) >= 5
+    stale = [
+        name
+        for name, text in pages.items()
+        if (ROOT / "docs" / name).read_text(encoding="utf-8") != text
+    ]
+    assert stale == [], "run: python docs/generate.py"
+
+
+def test_every_error_is_on_its_page_with_what_to_do():
+    from limpet import errors
+
+    page = (ROOT / "docs/reference/errors.md").read_text(encoding="utf-8")
+    names = [
+        name for name, one in vars(errors).items() if isinstance(one, type) and "Error" in name
+    ]
+    assert len(names) > 20
+    for name in names:
+        assert re.search(rf"^## {name}\n\n.+?\n\nWhat to do: \w.+\.$", page, re.M | re.S), name
+
+
+def test_the_page_of_commands_has_every_exit_code():
+    from limpet.cli import error_exit
+
+    page = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
+    table = page.partition("## Exit codes")[2]
+    codes = {
+        int(code) for row in re.findall(r"^\| ([\d, ]+) \|", table, re.M) for code in row.split(",")
+    }
+    own = ("DONE", "FAILED", "USAGE", "STOPPED", "INCONCLUSIVE", "BUG")
+    signals = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGTERM)
+    assert codes == {*(getattr(error_exit, name) for name in own), *(128 + one for one in signals)}
 
 
 def test_the_readme_says_how_to_install_it_from_the_repository():
@@ -102,8 +177,6 @@ def test_the_page_for_trouble_has_a_heading_for_each(words):
 
 
 def test_the_workflow_of_the_gate_is_yaml_and_names_options_that_exist():
-    import yaml
-
     from limpet.cli.commands import cli
 
     page = (ROOT / "docs/how-to/a-gate-in-ci.md").read_text(encoding="utf-8")

@@ -112,6 +112,11 @@ def _complete_run(_: click.Context, __: click.Parameter, text: str) -> list[str]
     return names
 
 
+def _complete_topic(_: click.Context, __: click.Parameter, text: str) -> list[str]:
+    topics: list[str] = import_module("limpet.cli.docs").topics()
+    return [topic for topic in topics if topic.startswith(text)]
+
+
 # An option fits on two lines.
 # fmt: off
 _RUN = click.argument("run", required=False, shell_complete=_complete_run)
@@ -528,3 +533,13 @@ def _schema(**given: Any) -> int:
         # yaml-language-server: $schema=eval.schema.json
     """  # noqa: D301 - click keeps the lines of a paragraph after \b
     return _call("init", given, "schema")
+
+
+@cli.command("docs")
+@click.argument("topic", required=False, shell_complete=_complete_topic)
+def _docs(**given: Any) -> int:
+    """Print a page of the documentation, or list the pages.
+
+    TOPIC is a page's name, like commands. In a pipe, the page is Markdown.
+    """
+    return _call("docs", given)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from doc_blocks import GUIDES, blocks
 
 import limpet
 from limpet.config import json_schema, load_config
@@ -380,35 +381,29 @@ def test_every_key_in_the_schema_says_what_it_is_for():
 
 
 def yaml_blocks():
-    return [part.partition("```")[0] for part in PAGE.read_text().split("```yaml\n")[1:]]
+    return [block for page in [PAGE, *GUIDES] for block in blocks(page, "yaml")]
 
 
-@pytest.mark.parametrize("block", yaml_blocks())
-def test_every_example_of_the_reference_page_loads(block, folder, monkeypatch):
+@pytest.mark.parametrize("block", yaml_blocks(), ids=str)
+def test_every_example_of_a_page_loads(block, folder, monkeypatch):
+    """It is a whole file, or a part of one: then the rest is added."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-an-example")
     (folder / "prompts").mkdir()
-    for name in ("answer", "tone", "quality"):
+    for name in ("answer", "tone", "quality", "polite", "short", "long"):
         (folder / "prompts" / f"{name}.txt").write_text("{{input}} {{output}}")
+    if "against: runs/bot" in block.text:
+        limpet.evaluate([{"question": "x"}], str.upper, [], run="runs/bot", show=False)
+    text = block.text
     for needed in GOOD.splitlines():
-        if not re.search(rf"^{needed.partition(':')[0]}:", block, re.MULTILINE):
-            block += f"{needed}\n"
+        if not re.search(rf"^{needed.partition(':')[0]}:", text, re.MULTILINE):
+            text += f"{needed}\n"
     for name in ("questions.csv", "book.xlsx"):
         (folder / name).write_text("")
-    if re.search(r"^matrix:", block, re.MULTILINE):
-        assert matrix_of(read_tree(block, "eval.yml")) is not None
+    if re.search(r"^matrix:", text, re.MULTILINE):
+        assert matrix_of(read_tree(text, "eval.yml")) is not None
         return
-    config = read(block)
+    config = read(text)
     jsonschema.Draft202012Validator(json_schema()).validate(config.public)
-
-
-def test_the_first_file_of_the_readme_loads(folder, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-an-example")
-    (folder / "questions.csv").write_text("question,answer\n1+1?,2\n")
-    text = (PAGE.parents[2] / "README.md").read_text(encoding="utf-8")
-    config = read(re.search(r"```yaml\n(.*?)```", text, re.DOTALL)[1])
-    ready = config.prepare()
-    assert list(ready.evaluators) == ["correct", "exact"]
-    assert ready.dataset.load().items[0].input == "1+1?"
 
 
 def test_prices_are_handed_on_by_model(tmp_path, monkeypatch):

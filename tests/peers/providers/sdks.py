@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import sys
+import typing
 import urllib.parse
 import urllib.request
 
@@ -73,6 +74,8 @@ def _completion(create, asked, stream):
         calls = [[one.function.name, one.function.arguments] for one in message.tool_calls or ()]
         reasoning = getattr(message, "reasoning_content", "")
         text, finish, model = message.content, choice.finish_reason, completion.model
+        if isinstance(text, list):
+            text = joined(part["text"] for part in text)
     else:
         text, reasoning, calls, finish, usage, model = [], [], [], None, None, None
         options = {"stream": True, "stream_options": {"include_usage": True}}
@@ -245,7 +248,8 @@ def statuses(module):
     while waiting:
         kind = waiting.pop()
         waiting += kind.__subclasses__()
-        for status in getattr(kind.__annotations__.get("status_code"), "__args__", ()):
+        hints = typing.get_type_hints(kind)
+        for status in getattr(hints.get("status_code"), "__args__", ()):
             found[kind.__name__] = status
     return found
 

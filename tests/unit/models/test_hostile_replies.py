@@ -269,7 +269,10 @@ def test_thoughts_alone_are_no_answer(wire):
 
 @each
 def test_an_empty_text_is_an_answer(wire):
-    assert replied(wire, wire.body(""), None).text == ""
+    if wire.name == "gemini":  # a part with an empty text ends each of its streams
+        assert isinstance(failed(wire, wire.body(""), None), InvalidReplyError)
+    else:
+        assert replied(wire, wire.body(""), None).text == ""
 
 
 @each

@@ -282,4 +282,4 @@ def _mark_constant(body: dict[str, Any]) -> None:
 def _texts(block: Mapping[str, Any]) -> list[str]:
     """Return the texts of a block, which may be in its citations."""
     holders = (block, *mappings(block, "citationsContent", "content"))
-    return [text for holder in holders if (text := text_in(holder, "text"))]
+    return [holder["text"] for holder in holders if isinstance(holder.get("text"), str)]

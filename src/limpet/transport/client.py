@@ -415,10 +415,14 @@ class Client:
             raise LimpetError("the client is not open", hint="await its open() first")
         tunnel = url.scheme == "https"
         own = self._headers if tunnel else self._proxied_headers
+        if headers:
+            everything = CIMultiDict(headers)
+            everything.update(own)  # the user's come first
+            own = everything
         return self._session.request(
             method,
             url,
-            headers=CIMultiDict({**own, **headers}) if headers else own,
+            headers=own,
             # Made here: aiohttp would search for a fitting payload type.
             data=None if body is None else aiohttp.BytesPayload(body, content_type=_JSON),
             allow_redirects=False,

@@ -328,6 +328,14 @@ def test_a_signature_is_not_sent_to_another_server():
 
 
 @pytest.mark.usefixtures("_credentials")
+def test_a_header_of_the_user_comes_before_a_signature():
+    pytest.importorskip("botocore", reason="the extra bedrock")
+    with native_server(YES) as server:
+        asking(server, key=None, headers={"authorization": "Bearer of-the-proxy"})
+    assert server.requests[0].headers.getall("Authorization") == ["Bearer of-the-proxy"]
+
+
+@pytest.mark.usefixtures("_credentials")
 def test_refused_credentials_are_not_called_a_missing_key():
     pytest.importorskip("botocore", reason="the extra bedrock")
     answer = problem(403, "UnrecognizedClientException", "The security token is invalid.")

@@ -4,10 +4,12 @@ The response is untrusted: each field may be missing or have another type.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from limpet.errors import InvalidReplyError, LimpetError, TransientError
+from limpet.models.failures import BAD_REQUEST
 from limpet.models.protocol import Reply
 from limpet.models.schema import TOOL, Schema, misfit, parse_reply
 from limpet.pacing import observe
@@ -19,10 +21,12 @@ from limpet.usage import add_receipt, plain_usage, usage_of_body
 Show = Callable[[object], str]
 _ERROR_STATUSES = range(400, 600)
 _STATUSES = {
-    "rate_limit_exceeded": 429, "rate_limit_error": 429, "overloaded_error": 529,
-    "invalid_prompt": 400, "invalid_request_error": 400, "authentication_error": 401,
+    "rate_limit": 429, "insufficient_quota": 429, "overloaded": 529, "billing": 402,
+    "authentication": 401, "invalid_api_key": 401, "permission": 403,
 }  # fmt: skip
-"""The status of a refusal for these reasons, where an error has only the reason."""
+"""The status of a refusal for a reason that begins so, where an error has only the reason."""
+_FAULTS = re.compile(r"invalid|image|policy|residency")
+"""In a reason: this request fails each time."""
 
 
 class MisfitError(InvalidReplyError):
@@ -184,9 +188,12 @@ class Reading:
 def _status_in(error: Any) -> int | None:
     for name in ("code", "type") if isinstance(error, dict) else ():
         reason = error.get(name)
-        status = _STATUSES.get(reason) if isinstance(reason, str) else reason
-        if isinstance(status, int) and status in _ERROR_STATUSES:
-            return status
+        if isinstance(reason, int) and reason in _ERROR_STATUSES:
+            return reason
+        if isinstance(reason, str):
+            known = (status for begins, status in _STATUSES.items() if reason.startswith(begins))
+            if status := next(known, BAD_REQUEST if _FAULTS.search(reason) else None):
+                return status
     return None
 
 

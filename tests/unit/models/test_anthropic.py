@@ -13,7 +13,7 @@ from model_server import failure, model_server, raw
 from limpet.errors import InvalidReplyError, LimpetError, PermanentError
 from limpet.models import provider_api
 from limpet.models.providers.anthropic import Anthropic
-from limpet.pacing.signals import FailureKind, classify
+from limpet.pacing.signals import classify
 
 ASK = [{"role": "user", "content": "Is it right?"}]
 CACHED = {"cache_control": {"type": "ephemeral"}}
@@ -311,22 +311,25 @@ def test_a_refusal_in_a_stream_says_why():
 
 
 @pytest.mark.parametrize(
-    ("kind", "is_limit"),
-    [("rate_limit_error", True), ("overloaded_error", False), ("api_error", False)],
+    ("kind", "status"),
+    [
+        ("invalid_request_error", 400),
+        ("authentication_error", 401),
+        ("billing_error", 402),
+        ("permission_error", 403),
+        ("rate_limit_error", 429),
+        ("api_error", 500),
+        ("timeout_error", 504),
+        ("overloaded_error", 529),
+    ],
 )
-def test_an_error_in_a_stream_is_a_failure_of_its_kind(kind, is_limit):
-    error = {"type": "error", "error": {"type": kind, "message": "later"}}
-    with model_server(stream(START, error)) as server, pytest.raises(LimpetError) as caught:
-        asking(server, stream=True)
-    expected = FailureKind.RATE_LIMIT if is_limit else classify(failure_of(kind)).kind
-    assert classify(caught.value).kind is expected
-    assert "later" in str(caught.value)
-
-
-def failure_of(kind):
-    """Return the failure of a refusal, with a status, for the same reason."""
-    status = {"overloaded_error": 529, "api_error": 500}[kind]
-    refused = failure(status, "later", type=kind)
-    with model_server(refused) as server, pytest.raises(LimpetError) as caught:
-        asking(server)
-    return caught.value
+def test_an_error_in_a_stream_is_the_failure_that_its_status_is(kind, status):
+    error = {"type": kind, "message": "as it says"}
+    event = stream(START, {"type": "error", "error": error})
+    failures = []
+    for answer, is_streamed in ((event, True), (failure(status, **error), False)):
+        with model_server(answer) as server, pytest.raises(LimpetError) as caught:
+            asking(server, stream=is_streamed)
+        assert "as it says" in str(caught.value)
+        failures.append(classify(caught.value).kind)
+    assert failures[0] is failures[1]

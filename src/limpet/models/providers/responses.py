@@ -16,9 +16,6 @@ _TRANSLATED = {
     "logprobs", "max_completion_tokens", "max_tokens", "messages", "reasoning_effort",
     "response_format", "tool_choice", "tools", "verbosity",
 }  # fmt: skip
-_FAULTS = re.compile(r"invalid|image|policy|residency")
-"""In the code of a failure: this request fails each time."""
-_BAD_REQUEST = 400
 
 
 class Responses(Provider):
@@ -182,12 +179,9 @@ def _of(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _error(body: Mapping[str, Any]) -> Any:
-    """Return why a response failed, with the status that a refusal for that reason has."""
     error, status = body.get("error"), body.get("status")
     if not error and status in ("failed", "cancelled", "queued", "in_progress"):
         return {"message": f"the response is {status}"}
-    if isinstance(error, Mapping) and _FAULTS.search(str(error.get("code"))):
-        return {**error, "type": error["code"], "code": _BAD_REQUEST}
     return error or None
 
 

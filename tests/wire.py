@@ -66,7 +66,8 @@ class Wire(NamedTuple):
 
     def failure(self, status, message="no", headers=None, word=""):
         """Return an error as the provider words it."""
-        return raw(self.refusal(status, message, word), status, headers)
+        named = {"x-amzn-ErrorType": word} if word and self.name == "bedrock" else {}
+        return raw(self.refusal(status, message, word), status, {**named, **(headers or {})})
 
 
 def halves(text):

@@ -104,6 +104,7 @@ GEMINI = Theirs(
     cannot={"cache": "gemini has no caching"},
     headers=("x-goog-api-key", "content-type"),
     finishes={"STOP": "stop", "MAX_TOKENS": "length"},
+    differ={("*", "path"): "it asks v1 since 3.0; v1beta has every model and field of that"},
     errors={
         "INVALID_ARGUMENT": (400, "INVALID_ARGUMENT", "permanent"),
         "FAILED_PRECONDITION": (400, "FAILED_PRECONDITION", "permanent"),

@@ -132,7 +132,7 @@ def _chat_events(body):
     return [*events, {**head, "choices": [], "usage": body["usage"]}]
 
 
-def _chat_refusal(status, message, word):  # noqa: ARG001
+def _chat_refusal(status, message, word):
     return {"error": {"message": message, "type": word or "error", "param": None, "code": word}}
 
 
@@ -250,7 +250,7 @@ def _message_events(body):
             {"type": "message_stop"}]  # fmt: skip
 
 
-def _message_refusal(status, message, word):  # noqa: ARG001
+def _message_refusal(status, message, word):
     return {"type": "error", "error": {"type": word or "api_error", "message": message}}
 
 
@@ -313,7 +313,7 @@ def _ollama_events(body):
     return [*({**head, "message": one, "done": False} for one in made), last]
 
 
-def _ollama_refusal(status, message, word):  # noqa: ARG001
+def _ollama_refusal(status, message, word):
     return {"error": message}
 
 
@@ -376,7 +376,7 @@ def _framed(event):
     return frame + struct.pack(">I", binascii.crc32(frame))
 
 
-def _bedrock_refusal(status, message, word):  # noqa: ARG001
+def _bedrock_refusal(status, message, word):
     return {"message": message}
 
 

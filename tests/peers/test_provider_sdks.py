@@ -58,7 +58,6 @@ QUESTIONS = [
 questions = pytest.mark.parametrize(("name", "case", "form"), QUESTIONS)
 
 
-
 # ---- the server and the two who ask it ----------------------------------------------------------
 
 

@@ -365,8 +365,8 @@ class ModelServer:
                 raise PermanentError(what, hint=self._address_hint) from None
             raise TransientError(f"{self.where}: the response is {error}: {shown}") from None
         completion = self.provider.completion(body)
-        if isinstance(completion, dict) and (error := said_error(body)) is not None:
-            completion = {**completion, "error": error}  # a gateway's, beside a reply
+        if isinstance(completion, dict) and (beside := said_error(body)) is not None:
+            completion = {**completion, "error": beside}  # a gateway's, beside a reply
         return Response(completion, lower_cased(reply.headers))
 
     # ---- which models exist ---------------------------------------------------------------------

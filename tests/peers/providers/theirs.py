@@ -26,4 +26,4 @@ class Theirs(NamedTuple):
     headers: tuple[str, ...]
     finishes: Mapping[str, str]
     errors: Mapping[str, tuple[int, str, str]]
-    differ: Mapping[tuple[str, str], str] = {}  # noqa: RUF012 - never changed
+    differ: Mapping[tuple[str, str], str] = {}

@@ -58,9 +58,7 @@ def called(number, place):
 
 
 def result(number, response):
-    return {
-        "function_response": {"name": "weather", "response": response, "id": f"call_{number}"}
-    }
+    return {"function_response": {"name": "weather", "response": response, "id": f"call_{number}"}}
 
 
 GEMINI = Theirs(

@@ -50,6 +50,7 @@ _FILTERS = (
 _FINISHES = {
     "": None, "FINISH_REASON_UNSPECIFIED": None, "STOP": "stop", "MAX_TOKENS": "length",
     "CONTINUATION": "length", **dict.fromkeys(_FILTERS, "content_filter"),
+    "FUNCTION_CALL": "stop",  # other servers with this API
 }  # fmt: skip
 """Any other reason is a failure of the model, which may succeed when repeated."""
 _CHOSEN, _TOP = ("logprobsResult", "chosenCandidates"), ("logprobsResult", "topCandidates")

@@ -99,7 +99,7 @@ GEMINI = Theirs(
         "seed": asked(seed=7),
         "cut off by its limit": asked(),
     },
-    cannot={"cache": "gemini has no caching"},
+    cannot={"cache": "gemini does not support caching on request"},
     headers=("x-goog-api-key", "content-type"),
     finishes={"STOP": "stop", "MAX_TOKENS": "length"},
     differ={("*", "path"): "it asks v1 since 3.0; v1beta has every model and field of that"},

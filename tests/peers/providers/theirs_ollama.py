@@ -47,8 +47,8 @@ OLLAMA = Theirs(
         "cut off by its limit": asked(),
     },
     cannot={
-        "cache": "ollama has no caching",
-        "document": "ollama has no files",
+        "cache": "ollama does not support caching on request",
+        "document": "ollama does not support files",
         "image at an address": "no image by its address",
         "a tool that must be called": "cannot be made to call a tool",
         "this tool must be called": "cannot be made to call a tool",

@@ -32,7 +32,7 @@ OPENAI = Theirs(
         for name, one in ASKED.items()
         if name != "cache"
     },
-    cannot={"cache": "openai has no caching"},
+    cannot={"cache": "openai does not support caching on request"},
     headers=("authorization", "content-type"),
     finishes={},
     errors=STATUSES,
@@ -118,7 +118,10 @@ RESPONSES = Theirs(
         "user": asked(user="u1"),
         "cut off by its limit": asked(),
     },
-    cannot={"cache": "responses has no caching", "seed": "responses has no a seed"},
+    cannot={
+        "cache": "responses does not support caching on request",
+        "seed": "responses does not support a seed",
+    },
     headers=("authorization", "content-type"),
     finishes={"completed": "stop", "max_output_tokens": "length"},
     errors=STATUSES,

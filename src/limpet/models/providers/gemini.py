@@ -9,23 +9,9 @@ from urllib.parse import quote
 from limpet.models.failures import KEY_REFUSED
 from limpet.models.provider import Joiner, Provider, Request
 from limpet.models.providers.messages import (
-    Source,
-    ToolCall,
-    at,
-    completion_of,
-    forced_tool,
-    functions_of,
-    in_turns,
-    mappings,
-    merged,
-    parts_of,
-    renamed,
-    schema_of,
-    split,
-    text_in,
-    text_of,
-    tool_calls_of,
-)
+    Source, ToolCall, at, completion_of, forced_tool, functions_of, in_turns, mappings, merged,
+    parts_of, renamed, schema_of, split, text_in, text_of, tool_calls_of,
+)  # fmt: skip
 from limpet.transport.parsing import parse_json
 
 _CONFIG = {

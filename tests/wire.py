@@ -66,7 +66,8 @@ class Wire(NamedTuple):
 
     def failure(self, status, message="no", headers=None, word=""):
         """Return an error as the provider words it."""
-        return raw(self.refusal(status, message, word), status, headers)
+        named = {"x-amzn-ErrorType": word} if word and self.name == "bedrock" else {}
+        return raw(self.refusal(status, message, word), status, {**named, **(headers or {})})
 
 
 def halves(text):
@@ -114,7 +115,9 @@ def _chat_events(body):
     choice = body["choices"][0]
     message = choice["message"]
     deltas = [{"reasoning_content": part} for part in halves(message.get("reasoning_content", ""))]
-    deltas += [{"content": part} for part in halves(message["content"] or "")]
+    content = message["content"] or ""
+    text = content if isinstance(content, str) else "".join(part["text"] for part in content)
+    deltas += [{"content": part} for part in halves(text)]
     for index, call in enumerate(message.get("tool_calls", ())):
         function = {"name": call["function"]["name"], "arguments": ""}
         deltas.append({"tool_calls": [{**call, "index": index, "function": function}]})

@@ -11,12 +11,13 @@ from limpet.errors import SetupError, wrong_argument
 from limpet.fingerprints.keys import digest
 from limpet.models.chat import ChatModel, Response
 from limpet.models.decisions import decide
+from limpet.models.keys import Key, Keys
 from limpet.models.protocol import Message, Reply
 from limpet.models.provider import PROVIDERS, Provider
 from limpet.models.provider import provider as provider_of
 from limpet.models.schema import AUTO, FORMS
 from limpet.models.schema_parts import Schema
-from limpet.models.server import Key, Keys, ModelServer
+from limpet.models.server import ModelServer
 from limpet.models.streams import read_stream
 from limpet.pacing.registry import endpoint, endpoints_for
 from limpet.secrets.known import secrets_under_names

@@ -198,6 +198,7 @@ AT_ONCE_WORDS = (
     "all max_parallel_requests slots in use",
     "concurrent requests",
     "concurrent connections",
+    "maximum pending requests exceeded",  # Ollama
 )
 # LiteLLM's older limiter names all its limits, whichever was crossed.
 _PARALLEL = re.compile(
@@ -428,7 +429,7 @@ def _signal_of(exc: BaseException, wall_clock: Callable[[], float]) -> Signal | 
         wait,
         overloaded=status in OVERLOADED_STATUSES
         or bool(codes & OVERLOAD_CODES)
-        or (status == 503 and wait is not None),  # noqa: PLR2004 - the status is the name
+        or (status == 503 and (wait is not None or at_once)),  # noqa: PLR2004 - the status is the name
         outage=outage,
         limits=tuple(read_limits(headers, wall_clock)),
         at_once=at_once,

@@ -6,9 +6,12 @@ of these, or the reason why the provider cannot do it.
 
 from typing import Any, NamedTuple
 
-PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9"
+    "awAAAABJRU5ErkJggg=="
+)
 PDF = "JVBERi0xLjEKJcKlwrHDqwo="
-PNG_URL, PDF_URL = "https://example.com/a.png", "https://example.com/a.pdf"
+PNG_URL = "https://example.com/a.png"
 HELLO = {"role": "user", "content": "Hello?"}
 SYSTEM = {"role": "system", "content": "Be brief."}
 SCHEMA = {

@@ -17,7 +17,8 @@ class Theirs(NamedTuple):
         finishes: Our word for each of theirs, where they differ.
         errors: For each class of the SDK, or of its service, a status, the provider's word and what
             it means to us, a `FailureKind` or "overloaded".
-        differ: The reason for each question and field of a body where the two may differ.
+        differ: The reason for each question, "*" for all, and field of a body or header in which
+            the two differ.
     """
 
     asked: Mapping[str, Mapping[str, Any]]

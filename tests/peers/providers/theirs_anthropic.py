@@ -35,7 +35,7 @@ def result(number, content):
 
 
 PDF_BLOCK = {"type": "document", "source": base64("application/pdf", PDF), "title": "a.pdf"}
-REPLY_TOOL = {"name": "reply", "input_schema": SCHEMA}
+REPLY_TOOL = {"name": "reply", "description": "Give your reply.", "input_schema": SCHEMA}
 BRIEF = {"type": "text", "text": "Be brief."}
 
 ANTHROPIC = Theirs(
@@ -44,8 +44,10 @@ ANTHROPIC = Theirs(
         "several texts": asked(),
         "system": asked(system="Be brief."),
         "turns": asked(USER, {"role": "assistant", "content": "Hi."}, USER),
-        "parameters": asked(
-            temperature=0.5, top_p=0.25, max_tokens=50, stop_sequences=["END", "STOP"]
+        "parameters": asked(  # its arguments have neither, since the version of 2026-10-21
+            extra_body={"temperature": 0.5, "top_p": 0.25},
+            max_tokens=50,
+            stop_sequences=["END", "STOP"],
         ),
         "image": part({"type": "image", "source": base64("image/png", PNG)}),
         "image at an address": part(
@@ -75,8 +77,12 @@ ANTHROPIC = Theirs(
         "user": asked(metadata={"user_id": "u1"}),
         "cut off by its limit": asked(),
     },
-    cannot={"seed": "seed: anthropic does not support a seed"},
-    headers=("x-api-key", "anthropic-version", "content-type"),
+    cannot={"seed": "anthropic does not support a seed"},
+    headers=("authorization", "anthropic-version", "content-type"),
+    differ={
+        ("*", "authorization"): "we send x-api-key: the API takes both, and gateways only that",
+        ("*", "anthropic-version"): "2026-10-21 refuses temperature, which older models take",
+    },
     finishes={"end_turn": "stop", "max_tokens": "length", "tool_use": "tool_calls"},
     errors={
         "BadRequestError": (400, "invalid_request_error", "permanent"),

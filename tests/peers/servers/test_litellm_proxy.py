@@ -1,4 +1,7 @@
-"""A judge behind LiteLLM's proxy, which has limits of its own: they cost time, and no result."""
+"""A judge behind LiteLLM's proxy, which has limits of its own: they cost time, and no result.
+
+It speaks the API of some providers beside OpenAI's.
+"""
 
 import json
 
@@ -6,7 +9,8 @@ import pytest
 from peers.servers.starting import MASTER_KEY, litellm_proxy
 
 import limpet
-from limpet.models import openai_api
+from limpet.errors import SetupError
+from limpet.models import openai_api, provider_api
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -57,3 +61,30 @@ def test_every_cell_finishes_within_the_limit_and_few_calls_are_refused(
     assert [score["label"] for score in scores] == ["correct"] * items
     refused = sum(score["_limpet"]["attempts"] - 1 for score in scores)
     assert refused <= items / 3
+
+
+NATIVE = ("anthropic", "responses", "gemini")
+# It answers 500 to a streamed /responses of a model that answers by itself, OpenAI's own SDK too.
+FORMS = [(name, False) for name in NATIVE] + [("anthropic", True), ("gemini", True)]
+
+
+@pytest.mark.parametrize(("name", "stream"), FORMS)
+def test_a_judge_speaks_to_it_as_to_the_provider_itself(name, stream, proxy, tmp_path):
+    base = proxy if name == "responses" else proxy.removesuffix("/v1")
+    model = provider_api(name, base, model="judge", key=FREE, stream=stream)
+    rows = [{"id": str(n), "input": f"question {n}", "expected": "yes"} for n in range(3)]
+    judge = limpet.judge(model, of="correctness")
+    limpet.evaluate(rows, lambda question: "yes", {"right": judge}, run=tmp_path / "run")
+    text = (tmp_path / "run" / "right_output.jsonl").read_text()
+    failures = (tmp_path / "run" / "failures.jsonl").read_text()
+    assert failures == ""
+    assert [json.loads(line)["label"] for line in text.splitlines()] == ["correct"] * 3
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_a_model_that_it_does_not_have_stops_the_run_at_once(name, proxy, tmp_path):
+    base = proxy if name == "responses" else proxy.removesuffix("/v1")
+    judge = limpet.judge(provider_api(name, base, model="other", key=FREE), of="correctness")
+    rows = [{"id": "1", "input": "question", "expected": "yes"}]
+    with pytest.raises(SetupError, match="other"):
+        limpet.evaluate(rows, lambda question: "yes", {"right": judge}, run=tmp_path / "run")

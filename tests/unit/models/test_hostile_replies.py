@@ -269,7 +269,10 @@ def test_thoughts_alone_are_no_answer(wire):
 
 @each
 def test_an_empty_text_is_an_answer(wire):
-    assert replied(wire, wire.body(""), None).text == ""
+    if wire.name == "gemini":  # a part with an empty text ends each of its streams
+        assert isinstance(failed(wire, wire.body(""), None), InvalidReplyError)
+    else:
+        assert replied(wire, wire.body(""), None).text == ""
 
 
 @each
@@ -308,9 +311,9 @@ def test_a_response_that_is_nested_too_deep_is_a_failure(wire):
 
 @each
 def test_a_reply_of_many_megabytes_is_shown_in_a_few_words(wire):
-    error = failed(wire, wire.body("x" * 5_000_000))
+    error = failed(wire, wire.body("x" * 2_000_000))
     assert isinstance(error, InvalidReplyError)
-    assert len(error.reply) == 5_000_000
+    assert len(error.reply) == 2_000_000
 
 
 @each

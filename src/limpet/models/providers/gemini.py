@@ -25,7 +25,7 @@ from limpet.models.providers.messages import (
     text_in,
     text_of,
     tool_calls_of,
-)
+)  # fmt: skip
 from limpet.transport.parsing import parse_json
 
 _CONFIG = {
@@ -34,22 +34,19 @@ _CONFIG = {
     "n": "candidateCount", "logprobs": "responseLogprobs", "top_logprobs": "logprobs",
     "presence_penalty": "presencePenalty", "frequency_penalty": "frequencyPenalty",
 }  # fmt: skip
-_TRANSLATED = {
-    *_CONFIG, "cache", "messages", "model", "reasoning_effort", "response_format", "tool_choice",
-    "tools"}  # fmt: skip
+_OTHERS = "cache messages model reasoning_effort response_format tool_choice tools"
+_TRANSLATED = {*_CONFIG, *_OTHERS.split()}
 _FUNCTION = {"name": "name", "description": "description", "parameters": "parametersJsonSchema"}
 _CHOICES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 # Models before the third take a number of tokens; these are those of Google's own translation.
 _WITH_BUDGETS = "gemini-2."
 _BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
-_FILTERS = (
-    "BLOCKLIST", "ESCALATION", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_SAFETY",
-    "LANGUAGE", "MODEL_ARMOR", "PROHIBITED_CONTENT", "PUP_LIMITED_DISABLED", "RECITATION",
-    "SAFETY", "SPII",
-)  # fmt: skip
+_FILTERS = """BLOCKLIST ESCALATION IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION IMAGE_SAFETY LANGUAGE
+MODEL_ARMOR PROHIBITED_CONTENT PUP_LIMITED_DISABLED RECITATION SAFETY SPII"""
 _FINISHES = {
     "": None, "FINISH_REASON_UNSPECIFIED": None, "STOP": "stop", "MAX_TOKENS": "length",
-    "CONTINUATION": "length", **dict.fromkeys(_FILTERS, "content_filter"),
+    "CONTINUATION": "length", **dict.fromkeys(_FILTERS.split(), "content_filter"),
+    "FUNCTION_CALL": "stop",  # other servers with this API
 }  # fmt: skip
 """Any other reason is a failure of the model, which may succeed when repeated."""
 _CHOSEN, _TOP = ("logprobsResult", "chosenCandidates"), ("logprobsResult", "topCandidates")
@@ -90,8 +87,7 @@ class Gemini(Provider):
         if tools := _tools(request):
             body["tools"] = tools
         if choice := _choice(request):
-            chosen = {"functionCallingConfig": choice}
-            body["toolConfig"] = merged(chosen, body.get("toolConfig"))
+            body["toolConfig"] = merged({"functionCallingConfig": choice}, body.get("toolConfig"))
         if config := merged(_config(request), body.get("generationConfig")):
             body["generationConfig"] = config
         return body
@@ -101,9 +97,8 @@ class Gemini(Provider):
         if not candidates and not blocked:
             return body
         more = {"usage": _usage(body.get("usageMetadata")), "model": body.get("modelVersion")}
-        whole = completion_of(
-            None, finish="content_filter", why=blocked, error=body.get("error"), **more
-        )
+        more |= {"error": body.get("error"), "why": blocked}
+        whole = completion_of(None, finish="content_filter", **more)
         return whole if blocked else {**whole, "choices": [*map(_choice_in, candidates)]}
 
     def joiner(self) -> Joiner:
@@ -222,12 +217,8 @@ def _explained(reason: str, holder: Mapping[str, Any], said: str) -> str:
 def _choice_in(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
     parts = mappings(candidate, "content", "parts")
     # An empty part may only carry the signature of a thought.
-    texts = [
-        part["text"]
-        for part in parts
-        if isinstance(part.get("text"), str) and not part.get("thought")
-        if part["text"] or "thoughtSignature" not in part
-    ]
+    said = [part for part in parts if isinstance(part.get("text"), str) and not part.get("thought")]
+    texts = [part["text"] for part in said if part["text"] or "thoughtSignature" not in part]
     calls = [
         {"id": call.get("id"), "name": call["name"], "arguments": call.get("args") or {}}
         for part in parts

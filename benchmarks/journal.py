@@ -267,7 +267,7 @@ def main() -> None:
         in_a_new_folder(loop_lag),
         *in_a_new_folder(opening),
     ]
-    print(describe("limpet", "orjson", "zlib-ng"))
+    print(describe("limpet", "orjson"))
     print()
     print_table(["measure", "measured", "must reach", "reached"], rows)
     if any(row[-1] == "NO" for row in rows):

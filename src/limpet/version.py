@@ -1,3 +1,3 @@
 """Which version of Limpet is this?"""
 
-VERSION = "0.1.0.dev0"
+VERSION = "0.1.0"

@@ -543,3 +543,19 @@ def _docs(**given: Any) -> int:
     TOPIC is a page's name, like commands. In a pipe, the page is Markdown.
     """
     return _call("docs", given)
+
+
+@cli.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def _completion(shell: str) -> int:
+    """Print the script that completes commands, options and runs in your shell.
+
+    Its last lines say how to install it.
+    """
+    made = import_module("click.shell_completion").get_completion_class(shell)
+    click.echo(made(cli, {}, "limpet", "_LIMPET_COMPLETE").source())
+    file = "~/.config/fish/completions/limpet.fish" if shell == "fish" else f"~/.limpet.{shell}"
+    begin = "" if shell == "fish" else f" && echo '. {file}' >> ~/.{shell}rc"
+    click.echo("# To install it, run this and open a new shell:")
+    click.echo(f"#     limpet completion {shell} > {file}{begin}")
+    return 0

@@ -1,6 +1,5 @@
 """`limpet run`: run an evaluation, or resume it."""
 
-import gc
 import json
 import math
 import signal
@@ -276,9 +275,6 @@ def _run(
     here: Path,
 ) -> Ended:
     began = time.monotonic()
-    # By default Python collects garbage after 700 new objects: a quarter of the time of a run
-    # with a thousand calls in flight. This process is ours, so we may collect less often.
-    gc.set_threshold(10_000, 10, 10)
     prepared = replace(prepared.with_options({"watcher": view}), stop_grace_s=math.inf)
     if isinstance(view, TalkingView):
         say(f"{config.name} · {shown_path(config.run, here)}", "bold", wrap=False)

@@ -16,10 +16,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
+from zlib import crc32
 
 from limpet.errors import JournalError
 from limpet.journal.files import OwnFile, make_directory, open_own, open_to_read, write_all
-from limpet.journal.lines import KEY, KEY_BYTES, LineKind, crc32, is_whole, kind_of
+from limpet.journal.lines import KEY, KEY_BYTES, LineKind, is_whole, kind_of
 
 _ENTRY = struct.Struct("<16sQIHH")
 ENTRY_BYTES = _ENTRY.size

@@ -474,7 +474,7 @@ def test_without_an_endpoint_the_toolkit_is_needed(monkeypatch):
     monkeypatch.setattr("limpet.integrations.nat.toolkit.is_installed", lambda: False)
     with pytest.raises(ConfigError, match="which is not installed here") as caught:
         loaded(START, Flags()).prepare()
-    assert "pip install nvidia-nat" in caught.value.hint
+    assert "pip install 'limpet[nat]'" in caught.value.hint
     assert "--endpoint" in caught.value.hint
 
 

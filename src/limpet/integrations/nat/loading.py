@@ -9,7 +9,7 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from limpet.config.checking import checked
 from limpet.config.dataset_checks import check_directory, checked_side, located
@@ -36,33 +36,7 @@ from limpet.integrations.nat.flags import Flags, flags_of
 from limpet.integrations.nat.run_directory import OUTPUT
 from limpet.integrations.nat.toolkit import is_installed
 from limpet.run.record_fields import TOOLKIT_METADATA
-from limpet.text import did_you_mean, nearest, nearest_file, one_line, quoted
-
-_TOOLKIT_BLOCKS = frozenset({"llms", "functions", "function_groups", "embedders", "retrievers"})
-
-
-def owns(tree: Tree) -> bool:
-    """Return whether a file is the toolkit's: it has `eval` at its top level.
-
-    Raises:
-        ConfigError: It has only other blocks of the toolkit.
-    """
-    data = tree.data
-    if not isinstance(data, dict) or "dataset" in data:
-        return False
-    if "eval" in data or ("base" in data and "evaluators" not in data):
-        return True
-    if _TOOLKIT_BLOCKS.intersection(data):
-        _refuse_without_eval(tree)
-    return False
-
-
-def _refuse_without_eval(tree: Tree) -> NoReturn:
-    for key in tree.data:
-        if nearest(key, ["eval"]):
-            refuse(tree.key_location((key,)), f"unknown key {quoted(key)}", "did you mean 'eval'?")
-    text = "has no 'eval': this configuration of the NeMo Agent Toolkit describes no evaluation"
-    refuse(Location(tree.shown, 1), text, "add eval: with a dataset and evaluators")
+from limpet.text import did_you_mean, nearest_file, one_line, quoted
 
 
 def load(file: Path, given: Mapping[str, Any]) -> NatConfig:

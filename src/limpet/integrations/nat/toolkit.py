@@ -102,7 +102,7 @@ def check_installed(shown: str) -> None:
     if not is_installed():
         raise ConfigError(
             f"{shown}: its workflow runs in the NeMo Agent Toolkit, which is not installed here",
-            hint="install it: pip install nvidia-nat   or serve the workflow: nat serve "
+            hint="install it: pip install 'limpet[nat]'   or serve the workflow: nat serve "
             f"--config_file {shown}   and give its address: --endpoint http://localhost:8000",
         )
 

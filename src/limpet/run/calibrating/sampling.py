@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 from limpet.arguments import whole_number_from
 from limpet.errors import DiskFullError, JournalError, LimpetError, RunLockedError
@@ -22,7 +23,7 @@ from limpet.fingerprints.keys import digest
 from limpet.journal.files import NO_SPACE, read_whole, replace_file
 from limpet.journal.journal import FORMAT
 from limpet.journal.layout import Layout
-from limpet.journal.lines import crc32, timestamp
+from limpet.journal.lines import timestamp
 from limpet.journal.lock import Lock
 from limpet.json_values import dumps
 from limpet.run.calibrating.judged import output_of

@@ -4,13 +4,13 @@ import functools
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from limpet.errors import DiskFullError, JournalError
 from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.layout import Layout
-from limpet.run.calibrating.corrected import add_calibrations
 from limpet.run.evaluation_result import EvaluationResult
 from limpet.run.executing.taking import Taking
 from limpet.run.planning.plan import Plan
@@ -75,7 +75,7 @@ class SessionResults:
         add_price_gaps(summary, self._request.prices)
         if self._layout.people.exists():  # people may have labelled since it was written
             with RunReader(home) as reader:
-                add_calibrations(summary, reader, reader.inputs())
+                _add_calibrations(summary, reader, reader.inputs())
         if self._plan.of is not None:
             return self.read(RunReader(home), None, summary)
         return EvaluationResult(
@@ -168,7 +168,7 @@ class SessionResults:
         summary = numbers.summary()
         if reader is not None:
             if self._layout.people.exists():
-                add_calibrations(summary, reader, None)
+                _add_calibrations(summary, reader, None)
             reader.add_earlier(summary)
         safe = self._masking.certain.text
         summary["stop_reason"] = None if reason is None else safe(text_of(reason))
@@ -193,3 +193,8 @@ def _read_later(run: Path) -> list[ItemRecord]:
 def _read_items(reader: RunReader, positions: frozenset[int] | None) -> list[ItemRecord]:
     with reader:
         return list(reader.items(positions))
+
+
+def _add_calibrations(summary: dict[str, Any], reader: RunReader, inputs: str | None) -> None:
+    # Few runs have labels, and no start should pay for importing this.
+    import_module("limpet.run.calibrating.corrected").add_calibrations(summary, reader, inputs)

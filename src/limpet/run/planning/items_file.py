@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import orjson
 
@@ -27,7 +28,7 @@ from limpet.errors import JournalError
 from limpet.fingerprints.keys import FIRST, OutputKeys, item_identity
 from limpet.journal.files import replace_file
 from limpet.journal.layout import Layout
-from limpet.journal.lines import KEY_BYTES, checksum, crc32
+from limpet.journal.lines import KEY_BYTES, checksum
 from limpet.json_values import NotPlainError, dumps, encode, encode_canonical
 from limpet.run.run_file import Session
 from limpet.shapes import Item

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cached_property, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
 from limpet.errors import JournalError, LimpetError, OtherFormatError
 from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, StartedAttempt
-from limpet.run.calibrating.corrected import add_calibrations
 from limpet.run.reading.find_run import choose_run
 from limpet.run.reading.items import WholeItem, WholeItems
 from limpet.run.reading.progress import Progress, has_record, seconds_of
@@ -247,7 +247,8 @@ class RunReader(RunResults):
         else:
             summary = saved.summary
         if self.layout.people.exists():
-            add_calibrations(summary, self, inputs)
+            corrected = import_module("limpet.run.calibrating.corrected")  # few runs have labels
+            corrected.add_calibrations(summary, self, inputs)
         self.add_earlier(summary)
         return summary
 

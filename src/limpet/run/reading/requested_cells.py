@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate
 from typing import Any, BinaryIO, NamedTuple, cast
+from zlib import crc32
 
 import orjson
 
@@ -20,7 +21,7 @@ from limpet.errors import JournalError
 from limpet.fingerprints.keys import OutputKeys, seen_bytes
 from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout
-from limpet.journal.lines import KEY_BYTES, crc32
+from limpet.journal.lines import KEY_BYTES
 from limpet.json_values import decode, spellings
 from limpet.run.planning.counting import Counting, earlier_version
 from limpet.run.planning.items_file import (

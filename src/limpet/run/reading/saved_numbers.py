@@ -18,12 +18,13 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from limpet.errors import JournalError
 from limpet.fingerprints.keys import digest
 from limpet.journal.files import make_directory, read_whole, replace_file
 from limpet.journal.layout import Layout
-from limpet.journal.lines import checksum, crc32
+from limpet.journal.lines import checksum
 from limpet.json_values import dumps
 from limpet.run.planning.counting import read_generations
 from limpet.run.planning.items_file import is_whole

@@ -46,7 +46,6 @@ from limpet.run.options import Run
 from limpet.secrets.in_configs import Literals, each_word, hidden, without_query
 from limpet.secrets.known import maskable
 from limpet.text import one_line
-from limpet.workflows.openai_workflow import OpenaiWorkflow
 
 _WITH_SECRETS = {"models", "workflow", "evaluators"}
 
@@ -132,8 +131,7 @@ class Config(Configuration):
         if isinstance(section := self._content.workflow, PromptSection):
             data, findings = self._tree.data["workflow"], Findings(self._tree, self.path.parent)
             given = substitute(data, lambda path, *_: _as_written(data, path))
-            flow = prompt_workflow(section, given, models, self._content.dataset, findings)
-            assert isinstance(flow, OpenaiWorkflow)  # it is valid
+            flow: Any = prompt_workflow(section, given, models, self._content.dataset, findings)
             known = [name for name, model in models.items() if model is flow.model]
             name = known[0] if known else flow.model.name
             used.setdefault(name, []).append("workflow")

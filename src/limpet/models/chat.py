@@ -55,9 +55,13 @@ class ChatModel(Model):
     def _body(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the whole body of a request."""
 
+    def _own(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return a body in the words of the server, if it has others."""
+        return body
+
     @abstractmethod
     async def _send(self, body: dict[str, Any]) -> Response:
-        """Make one request; an HTTP 400 raises `BadRequestError`."""
+        """Send a body in the server's words; an HTTP 400 raises `BadRequestError`."""
 
     async def ask(
         self, messages: Sequence[Message], *, schema: Schema | None = None, **params: Any
@@ -88,9 +92,10 @@ class ChatModel(Model):
         self, request: dict[str, Any], schema: Schema | None, form: str | None = None
     ) -> Reply:
         body = self._body(request)
-        most_of = functools.partial(most_usage, self.requested_name, body)
+        own = self._own(body)
+        most_of = functools.partial(most_usage, self.requested_name, body, own)
         async with endpoint(self.endpoint), reserving(most_of):
-            response = await self._send(body)
+            response = await self._send(own)
             if form is not None and self.form == AUTO:
                 _working_form.setdefault(self.endpoint, form)
             try:
@@ -112,10 +117,15 @@ _UNBOUNDED = frozenset(
 """Parameters that may add tokens neither in the request nor counted by its `max_tokens`."""
 
 
-def most_usage(model: str, body: Mapping[str, Any]) -> Usage | None:
+def most_usage(model: str, body: Mapping[str, Any], own: Mapping[str, Any]) -> Usage | None:
     """Return what a request can use at most; None: no bound is known.
 
     A token is at least one byte of the request. Images and files have more tokens than that.
+
+    Args:
+        model: The model.
+        body: The request as Chat Completions has it.
+        own: The request as it is sent.
     """
     limits = [body[name] for name in ("max_completion_tokens", "max_tokens") if body.get(name)]
     replies = body.get("n", 1)
@@ -124,7 +134,7 @@ def most_usage(model: str, body: Mapping[str, Any]) -> Usage | None:
     if _UNBOUNDED & body.keys() or not all(map(_is_text, body["messages"])):
         return None
     try:
-        prompt = len(encode_json(body))
+        prompt = max(len(encode_json(body)), len(encode_json(own)))
     except ValueError:  # it will not be sent
         return None
     completion = max(limits) * replies

@@ -383,12 +383,13 @@ class ServerModel(ChatModel):
     def _body(self, request: dict[str, Any]) -> dict[str, Any]:
         return {**self._constant, **request}
 
-    async def _send(self, body: dict[str, Any]) -> Response:
-        stream, provider = self._asking.stream, self._server.provider
+    def _own(self, body: dict[str, Any]) -> dict[str, Any]:
         if self._asking.cache:
             body = {**body, "cache": True}
-        own = provider.body(body, stream=stream)
-        if not stream:
-            return await self._server.post(self._url, own)
+        return self._server.provider.body(body, stream=self._asking.stream)
+
+    async def _send(self, body: dict[str, Any]) -> Response:
+        if not self._asking.stream:
+            return await self._server.post(self._url, body)
         read = functools.partial(read_stream, self._server, asyncio.get_running_loop().time())
-        return await self._server.post(self._url, own, read)
+        return await self._server.post(self._url, body, read)

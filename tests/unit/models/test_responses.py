@@ -259,8 +259,8 @@ def test_embeddings_have_the_path_of_openai():
 @pytest.mark.parametrize("name", ["previous_response_id", "conversation", "prompt"])
 def test_no_bound_is_known_for_a_prompt_that_the_server_has(name):
     body = {"messages": ASK, "max_tokens": 5}
-    assert most_usage("m", body) is not None
-    assert most_usage("m", {**body, name: "id_1"}) is None
+    assert most_usage("m", body, body) is not None
+    assert most_usage("m", {**body, name: "id_1"}, body) is None
 
 
 # ---- what comes back ----------------------------------------------------------------------------

@@ -717,7 +717,7 @@ BODY = {"messages": [{"role": "user", "content": "é"}], "max_tokens": 10}
     ],
 )
 def test_what_a_request_can_use_at_most(more, completion):
-    most = most_usage("m", {**BODY, **more})
+    most = most_usage("m", {**BODY, **more}, {})
     if completion is None:
         assert most is None
     else:

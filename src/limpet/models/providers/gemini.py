@@ -216,9 +216,8 @@ def _explained(reason: str, holder: Mapping[str, Any], said: str) -> str:
 
 def _choice_in(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
     parts = mappings(candidate, "content", "parts")
-    # An empty part may only carry the signature of a thought.
-    said = [part for part in parts if isinstance(part.get("text"), str) and not part.get("thought")]
-    texts = [part["text"] for part in said if part["text"] or "thoughtSignature" not in part]
+    # An empty text is none: one ends each stream, or carries the signature of a thought.
+    texts = [text_in(part, "text") for part in parts if not part.get("thought")]
     calls = [
         {"id": call.get("id"), "name": call["name"], "arguments": call.get("args") or {}}
         for part in parts
@@ -227,7 +226,7 @@ def _choice_in(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
     reason = text_in(candidate, "finishReason")
     finish = _FINISHES.get(reason, "error")
     choice: dict[str, Any] = completion_of(
-        "".join(texts) if any(texts) or (texts and finish == "stop") else None,
+        "".join(texts) or None,
         finish="tool_calls" if calls and finish == "stop" else finish,
         calls=calls,
         reasoning="".join(text_in(part, "text") for part in parts if part.get("thought")),

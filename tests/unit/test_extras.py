@@ -1,15 +1,19 @@
 """Where an extra is missing, the error names it."""
 
+import asyncio
 import importlib.util
+import os
 import sys
 import tomllib
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 import limpet
 from limpet.cli.commands import cli
 from limpet.integrations.nat import load_nat_config
+from limpet.models.provider import provider
 
 ROOT = Path(__file__).parents[2]
 ROW = {"id": "q1", "question": "a", "answer": "a"}
@@ -46,6 +50,11 @@ def toolkit_config():
     load_nat_config("config.yml").prepare()
 
 
+def signed():
+    with patch.dict(os.environ, AWS_ACCESS_KEY_ID="id", AWS_SECRET_ACCESS_KEY="secret"):  # noqa: S106
+        asyncio.run(provider("bedrock").signed("http://127.0.0.1:9/model/m/converse", b"{}"))
+
+
 # The module that is missing, the extra that has it, and what needs it.
 CASES = [
     ("rapidfuzz", "metrics", lambda: similar("levenshtein")),
@@ -56,6 +65,7 @@ CASES = [
     ("openpyxl", "data", lambda: exported("rows.xlsx")),
     ("ray", "ray", lambda: limpet.evaluate([ROW], answer, run="run", engine="ray")),
     ("nat", "nat", toolkit_config),
+    ("botocore", "bedrock", signed),
 ]
 
 

@@ -78,6 +78,8 @@ def test_what_leads_nowhere_ends_the_build(wrong, tmp_path):
     for path in (folder / "docs").iterdir():  # one page is built sooner than all
         if path.is_dir():
             shutil.rmtree(path)
+        elif path.suffix == ".md":
+            path.unlink()
     settings = (folder / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[0]
     (folder / "mkdocs.yml").write_text(f"{settings}\nnav:\n  - Home: index.md\n", encoding="utf-8")
     page = folder / "docs/index.md"

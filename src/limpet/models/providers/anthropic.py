@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from limpet.errors import PermanentError
-from limpet.models.failures import BadRequestError
+from limpet.models.failures import QUOTA_EXHAUSTED, BadRequestError
 from limpet.models.provider import Joiner, Provider, Request
 from limpet.models.providers.messages import (
     Marked,
@@ -32,6 +32,7 @@ _FINISHES = {
     "tool_use": "tool_calls",
     "refusal": "content_filter",
 }
+_OUT_OF_CREDIT = ("Your credit balance is too low", "You have reached your specified API usage")
 _TRANSLATED = {
     "cache", "max_completion_tokens", "messages", "model", "parallel_tool_calls",
     "reasoning_effort", "response_format", "stop", "tool_choice", "tools", "user",
@@ -102,6 +103,11 @@ class Anthropic(Provider):
 
     def joiner(self) -> Joiner:
         return _Blocks()
+
+    def refusal(self, body: Any, headers: Mapping[str, str]) -> Any:  # noqa: ARG002
+        if text_in(body, "error", "message").startswith(_OUT_OF_CREDIT):  # its status is 400
+            return {**body, "error": {**body["error"], "code": QUOTA_EXHAUSTED}}
+        return body
 
 
 # ---- a request ----------------------------------------------------------------------------------

@@ -72,6 +72,8 @@ class Provider:
         most: The parameter that limits the tokens of a reply, for hints.
         defaults: Parameters that it needs, unless they are given.
         fixed_headers: Headers of every request, with and without a key.
+        is_keyless: Whether the user says that the server takes no key.
+        secrets: What it signs with, once it is ready.
     """
 
     name: str
@@ -84,6 +86,8 @@ class Provider:
     most: str = "max_tokens"
     defaults: Mapping[str, Any] = {}
     fixed_headers: Mapping[str, str] = {}
+    is_keyless: bool = False
+    secrets: Sequence[str] = ()
 
     def headers(self, key: str) -> dict[str, str]:
         """Return the headers with the key."""
@@ -128,6 +132,13 @@ class Provider:
     def refusal(self, body: Any, headers: Mapping[str, str]) -> Any:  # noqa: ARG002
         """Return the body of an error status as Chat Completions has it."""
         return body
+
+    async def get_ready(self, address: str) -> None:
+        """Find what requests without a key are signed with, before the first.
+
+        Raises:
+            SetupError: There is nothing.
+        """
 
     async def signed(self, url: str, body: bytes) -> Mapping[str, str]:  # noqa: ARG002
         """Return the headers that stand for the key in a request without one.

@@ -28,6 +28,7 @@ from limpet.models.failures import (
 from limpet.models.keys import Key, Keys
 from limpet.models.provider import Provider, owner_of, provider
 from limpet.secrets.known import may_be_secret
+from limpet.secrets.masking import Mask
 from limpet.text import did_you_mean
 from limpet.transport.address import Address
 from limpet.transport.client import CallOptions, Client, client_for
@@ -165,9 +166,10 @@ class ModelServer:
 
     @property
     def secrets(self) -> Iterable[str]:
-        """The key, the values of the headers and the credentials in the address."""
+        """The keys, what signs, the values of the headers and the credentials in the address."""
         others = client_for("openai_api", self._address, self._options).secrets
-        return {*others, *filter(None, (key.value for key in self.keys.keys))}
+        keys = filter(None, (key.value for key in self.keys.keys))
+        return {*others, *keys, *self.provider.secrets}
 
     def url(self, path: str) -> URL:
         """Return the URL of a path under the address."""
@@ -184,20 +186,28 @@ class ModelServer:
         """Read the keys, and check that the server accepts connections.
 
         Raises:
-            SetupError: A key's environment variable is not set, or two keys are the same.
+            SetupError: A key's environment variable is not set, or two keys are the same, or
+                nothing signs requests where something has to.
             EndpointDownError: No connection is possible.
             LimpetError: The environment names a proxy or certificates that cannot be used.
         """
         opened_here = self._clients.setdefault(asyncio.get_running_loop(), [])
+        if None in (values := self.keys.read()) and not self._is_authorized:
+            await self.provider.get_ready(self._address.url)
         async with AsyncExitStack() as opening:  # closes those that are open if one fails
             clients = []
-            for key in self.keys.read():
+            for key in values:
                 clients.append(await self._opened(key))
                 opening.push_async_callback(clients[-1].close)
             opening.pop_all()
         if not opened_here:
             self.keys.begin()
         opened_here.append(clients)
+
+    @property
+    def _is_authorized(self) -> bool:
+        names = {name.lower() for name in self._options.get("headers") or {}}
+        return "authorization" in names or self._address.authorization is not None
 
     async def _opened(self, key: str | None) -> SharedClient:
         options = self._with_key(key)
@@ -238,7 +248,7 @@ class ModelServer:
 
     def show(self, value: object) -> str:
         """Return a server's text for a message: on one line, shortened, without secrets."""
-        shown = value
+        shown: object = Mask(self.provider.secrets).shown(value) if self.provider.secrets else value
         for shared in self._shared:
             shown = shared.client.show(shown)
         return str(shown)
@@ -264,21 +274,26 @@ class ModelServer:
             raise PermanentError(f"{self.where}: cannot be sent as JSON: {error}") from None
         number = self.keys.take()
         shared = self._shared[number]
-        reading = functools.partial(self._read, number, read or self.json)
         signed: Mapping[str, str] = {}
         if self.keys.keys[number].value is None:
             signed = await self.provider.signed(str(url), encoded)
+        reading = functools.partial(self._read, number, signed, read or self.json)
         try:
             return await shared.client.ask("POST", url, encoded, reading, self.where, signed)
         except (ModelMissingError, PathMissingError) as error:
             raise await self._with_near_names(shared, error) from None
 
-    async def _read(self, number: int, read: Read, reply: HttpReply) -> Response:
+    async def _read(
+        self, number: int, signed: Mapping[str, str], read: Read, reply: HttpReply
+    ) -> Response:
+        signature = signed.get("Authorization", "")
+        hidden = Mask([*self.provider.secrets, signature, signature.rpartition("=")[2]])
         if reply.status in SUCCESSES:
             response = await read(reply)
             self._answered.add(number)
-            return response
-        raw = await reply.beginning()
+            # A run knows only the credentials that it began with, and no signature.
+            return response._replace(body=hidden.data(response.body)[0])
+        raw = hidden.data(await reply.beginning())[0]
         try:
             body = parse_json(raw)
         except ValueError:

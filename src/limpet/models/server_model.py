@@ -176,6 +176,7 @@ def provider_api(
         ValueError: An option has a value that is not allowed.
     """
     own = _provider(provider)
+    own.is_keyless = key is None
     string(model=model)
     true_or_false(stream=stream)
     true_or_false(cache=cache)

@@ -10,7 +10,7 @@ from importlib import import_module
 from operator import itemgetter
 from typing import Any
 
-from limpet.errors import SetupError
+from limpet.errors import PermanentError, SetupError
 
 Request = Mapping[str, Any]
 """A request as Chat Completions has it."""
@@ -27,6 +27,12 @@ ABILITIES: Mapping[str, Sequence[str]] = {
     "embeddings": (),
 }
 """What a provider can do, and the parameters that ask for it."""
+_UNASKED = {"n": 1, "logprobs": False, "top_logprobs": 0}
+"""Values that ask for nothing."""
+_LISTS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "tools": ("a list of tools", lambda value: _is_list(value, Mapping)),
+    "stop": ("a text or a list of texts", lambda value: _is_list(value, str) or type(value) is str),
+}
 _PARTS = {"image_url": "images", "file": "documents"}
 _WORDS = {
     "n": "several replies at once",
@@ -155,13 +161,24 @@ class Provider:
             SetupError: It cannot.
         """
         for ability, names in ABILITIES.items():
-            asked = [name for name in names if params.get(name) not in (None, False, 0)]
-            if asked and ability not in self.can and (ability, params.get("n")) != ("n", 1):
+            asked = [name for name in names if _asks(name, params.get(name))]
+            if asked and ability not in self.can:
                 raise self.cannot(ability, asked[0])
+        for name, (what, fits) in _LISTS.items():
+            if params.get(name) is not None and not fits(params[name]):
+                flaw = f"{name}: must be {what}"
+                raise _about_params(SetupError(f"params: {flaw}"), flaw)
 
     def check_parts(self, messages: Sequence[Any]) -> None:
-        """Check that it takes the images and files of a conversation. Raises as `check` does."""
+        """Check that it takes the images and files of a conversation. Raises as `check` does.
+
+        Raises:
+            PermanentError: A message's tool calls are no list.
+        """
         for message in messages:
+            calls = message.get("tool_calls") if isinstance(message, Mapping) else None
+            if calls is not None and not _is_list(calls, Mapping):
+                raise PermanentError("tool_calls: must be a list of tool calls")
             content = message.get("content") if isinstance(message, Mapping) else None
             for part in content if isinstance(content, list) else ():
                 kind = part.get("type") if isinstance(part, Mapping) else None
@@ -175,9 +192,21 @@ class Provider:
         others = [name for name in PROVIDERS if ability in provider(name).can]
         flaw = f"{where}{self.name} does not support {_WORDS.get(ability, ability)}"
         error = SetupError(flaw, hint=f"{', '.join(others)} {'do' if others[1:] else 'does'}")
-        if parameter:
-            vars(error).update(argument="params", flaw=flaw, is_part=True)
-        return error
+        return _about_params(error, flaw) if parameter else error
+
+
+def _asks(name: str, value: Any) -> bool:
+    nothing = _UNASKED.get(name)
+    return value is not None and not (type(value) is type(nothing) and value == nothing)
+
+
+def _is_list(value: Any, kind: type) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(one, kind) for one in value)
+
+
+def _about_params(error: SetupError, flaw: str) -> SetupError:
+    vars(error).update(argument="params", flaw=flaw, is_part=True)
+    return error
 
 
 # ---- Which providers are there? -----------------------------------------------------------------

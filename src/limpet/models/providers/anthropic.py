@@ -14,6 +14,7 @@ from limpet.models.providers.messages import (
     completion_of,
     forced_tool,
     functions_of,
+    merged,
     parts_of,
     schema_of,
     split,
@@ -74,7 +75,7 @@ class Anthropic(Provider):
         if (choice := _choice(request)) is not None:
             body["tool_choice"] = choice
         if output := _output(request):
-            body["output_config"] = {**output, **body.get("output_config", {})}
+            body["output_config"] = merged(output, body.get("output_config"))
         if stream:
             body["stream"] = True
         if request.get("cache"):
@@ -200,8 +201,10 @@ def _choice(request: Request) -> Any:
     found: Any = {"type": "tool", "name": name} if name is not None else choice
     if isinstance(choice, str):
         found = {"type": _CHOICES.get(choice, choice)}
-    if request.get("parallel_tool_calls") is False and choice != "none":
-        found = {**(found or {"type": "auto"}), "disable_parallel_tool_use": True}
+    if not isinstance(parallel := request.get("parallel_tool_calls"), (bool, type(None))):
+        raise PermanentError("parallel_tool_calls: must be true or false")
+    if parallel is False and choice != "none":
+        found = merged({"disable_parallel_tool_use": True}, found or {"type": "auto"})
     return found
 
 

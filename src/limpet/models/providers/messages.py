@@ -125,7 +125,7 @@ class ToolCall(NamedTuple):
 def tool_calls_of(message: Mapping[str, Any]) -> Iterator[ToolCall]:
     """Yield the tool calls of a message."""
     calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
+    for call in calls if isinstance(calls, (list, tuple)) else ():
         function = call.get("function") if isinstance(call, Mapping) else None
         if isinstance(function, Mapping) and isinstance(function.get("name"), str):
             arguments = function.get("arguments")
@@ -157,11 +157,21 @@ def forced_tool(request: Request) -> str | None:
 
 
 def schema_of(request: Request) -> Mapping[str, Any] | None:
-    """Return the JSON schema that a reply must fit; None: none is asked for."""
+    """Return the JSON schema that a reply must fit; None: none is asked for.
+
+    Raises:
+        PermanentError: The format of the reply is none that we know.
+    """
     wanted = request.get("response_format")
-    inner = wanted.get("json_schema") if isinstance(wanted, Mapping) else None
-    schema = inner.get("schema") if isinstance(inner, Mapping) else None
-    return schema if isinstance(schema, Mapping) else None
+    schema = at(wanted, "json_schema", "schema")
+    if isinstance(schema, Mapping):
+        return schema
+    if wanted is not None and at(wanted, "type") not in ("text", "json_object"):
+        raise PermanentError(
+            "response_format: must be of the type text, json_object or json_schema",
+            hint='for example {"type": "json_schema", "json_schema": {"name": "x", "schema": …}}',
+        )
+    return None
 
 
 def completion_of(

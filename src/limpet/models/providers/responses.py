@@ -45,7 +45,8 @@ class Responses(Provider):
             effort = {"effort": request["reasoning_effort"]}
             body["reasoning"] = merged(effort, body.get("reasoning"))
         if request.get("logprobs"):
-            body["include"] = [*(request.get("include") or ()), _LOGPROBS]
+            given = request.get("include") or ()  # what is no list is refused there
+            body["include"] = [*given, _LOGPROBS] if isinstance(given, (list, tuple)) else given
         if request.get("tools"):
             body["tools"] = [_tool(tool) for tool in request["tools"]]
         if request.get("tool_choice") is not None:

@@ -1,0 +1,123 @@
+"""What cannot be asked for is an error before the first call, which names it: never a traceback,
+and never left out without a word."""
+
+import asyncio
+
+import pytest
+from native_server import native_server
+from wire import WIRES
+
+from limpet.errors import LimpetError, PermanentError, SetupError
+from limpet.models import provider_api
+from limpet.models.provider import provider
+
+ASK = [{"role": "user", "content": "Is it right?"}]
+KEY = "a-key-of-nobody"
+each = pytest.mark.parametrize("wire", WIRES, ids=str)
+
+
+def asking(wire, server, messages=ASK, given=None, **settings):
+    model = provider_api(wire.name, server.url, **{"model": "m", "key": KEY, **settings})
+
+    async def ask():
+        await model.open()
+        try:
+            return await model.ask(messages, **(given or {}))
+        finally:
+            await model.close()
+
+    return asyncio.run(ask())
+
+
+def refused(wire, messages=ASK, **settings):
+    """Return the error of a request that is not sent."""
+    with native_server(wire.body("yes")) as server, pytest.raises(LimpetError) as caught:
+        asking(wire, server, messages, **settings)
+    assert not server.requests
+    assert isinstance(caught.value, (SetupError, PermanentError))
+    return caught.value
+
+
+def sent(wire, messages=ASK, **settings):
+    with native_server(wire.body("yes")) as server:
+        assert asking(wire, server, messages, **settings).text == "yes"
+    return server.asked[0]
+
+
+def either(params):
+    """Return the ways to give parameters: to the model, and to one call."""
+    return {"params": params}, {"given": params}
+
+
+# ---- parameters ---------------------------------------------------------------------------------
+
+
+@each
+@pytest.mark.parametrize(
+    ("ability", "params"),
+    [("seed", {"seed": 0}), ("seed", {"seed": 7}), ("n", {"n": 0}), ("n", {"n": True})],
+    ids=str,
+)
+def test_zero_and_true_ask_for_something(wire, ability, params):
+    if ability not in provider(wire.name).can:
+        for settings in either(params):
+            assert str(refused(wire, **settings)).startswith(f"{ability}: {wire.name} does not")
+
+
+@each
+def test_one_reply_and_no_log_probabilities_are_fine_everywhere(wire):
+    sent(wire, params={"n": 1, "logprobs": False, "top_logprobs": 0, "seed": None})
+
+
+@each
+@pytest.mark.parametrize(
+    "params",
+    [{"tools": 5}, {"tools": {"a": 1}}, {"tools": "x"}, {"tools": ["x"]}, {"stop": 5},
+     {"stop": ["a", 5]}, {"stop": {"a": 1}}],
+    ids=str,
+)  # fmt: skip
+def test_tools_and_stops_of_the_wrong_type_are_named(wire, params):
+    for settings in either(params):
+        error = refused(wire, **settings)
+        assert f"params: {next(iter(params))}: must be a" in str(error)
+        assert error.argument == "params"
+
+
+@pytest.mark.parametrize("name", ["anthropic", "gemini", "ollama", "bedrock"])
+@pytest.mark.parametrize(
+    "form",
+    [5, "json", {"type": "json_schema"}, {"type": "json_schema", "json_schema": {"schema": 5}}],
+    ids=str,
+)
+def test_a_format_that_cannot_be_translated_is_not_left_out(name, form):
+    (wire,) = [wire for wire in WIRES if wire.name == name]
+    for settings in either({"response_format": form}):
+        assert "response_format: must be of the type" in str(refused(wire, **settings))
+
+
+def test_parallel_tool_calls_of_the_wrong_type_are_not_left_out():
+    (wire,) = [wire for wire in WIRES if wire.name == "anthropic"]
+    for settings in either({"parallel_tool_calls": "x"}):
+        assert "parallel_tool_calls: must be true or false" in str(refused(wire, **settings))
+
+
+def test_fields_of_the_wrong_type_beside_ours_are_passed_on():
+    (wire,) = [wire for wire in WIRES if wire.name == "anthropic"]
+    params = {"output_config": 5, "reasoning_effort": "low", "tool_choice": ["a"]}
+    body = sent(wire, params={**params, "parallel_tool_calls": False})
+    assert (body["output_config"], body["tool_choice"]) == (5, ["a"])
+
+
+def test_what_to_include_is_passed_on_as_it_is():
+    (wire,) = [wire for wire in WIRES if wire.name == "responses"]
+    assert sent(wire, params={"include": 5, "logprobs": True})["include"] == 5
+
+
+# ---- messages -----------------------------------------------------------------------------------
+
+
+@each
+@pytest.mark.parametrize("calls", [5, "x", {"a": 1}, [5]], ids=str)
+def test_tool_calls_of_the_wrong_type_are_named(wire, calls):
+    message = {"role": "assistant", "content": "x", "tool_calls": calls}
+    assert "tool_calls: must be a list" in str(refused(wire, [message, *ASK]))

@@ -71,6 +71,7 @@ class Provider:
         name: Its key in `eval.yml`.
         address: Where it is; empty: that has to be said.
         address_hint: How to say it without an address; None: there is no such way.
+        versions: Ends of other libraries' addresses, which are part of its paths here.
         key: Where its key is found, if that is not said.
         keyless_hint: What to do if it refuses a request without a key; None: give one.
         prefixes: How its keys begin.
@@ -85,6 +86,7 @@ class Provider:
     name: str
     address: str = ""
     address_hint: str | None = None
+    versions: tuple[str, ...] = ()
     key: str | None = None
     keyless_hint: str | None = None
     prefixes: tuple[str, ...] = ()

@@ -191,9 +191,11 @@ def provider_api(
             "base_url", f"is needed: {own.name} has no address of its own", hint=own.address_hint
         )
     address = Address(own.address if base_url is None else base_url, "base_url")
-    path = own.path(model, stream=stream)
-    if address.path.rstrip("/").endswith(path):
-        raise wrong_argument("base_url", f"must be the address without {path}")
+    base = address.url.partition("?")[0].rstrip("/")
+    for end in (own.path(model, stream=stream).partition("?")[0], *own.versions):
+        if address.path.rstrip("/").endswith(end):
+            flaw = f"must be the address without {end}: {base.removesuffix(end)}"
+            raise wrong_argument("base_url", flaw)
     headers = checked_headers(options.get("headers"))
     if organization is not None:
         headers["OpenAI-Organization"] = string(organization=organization)

@@ -49,6 +49,31 @@ def either(params):
     return {"params": params}, {"given": params}
 
 
+# ---- addresses and models -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "right"),
+    [
+        ("anthropic", "https://api.anthropic.com/v1", "https://api.anthropic.com"),
+        ("anthropic", "https://me:secret@h/proxy/v1/?key=secret", "https://h/proxy"),
+        ("gemini", "https://h.example/v1beta/", "https://h.example"),
+        ("gemini", "https://h.example/v1beta/openai", "https://h.example"),
+        ("ollama", "http://localhost:11434/v1", "http://localhost:11434"),
+        ("ollama", "http://localhost:11434/api", "http://localhost:11434"),
+        ("ollama", "http://localhost:11434/api/chat", "http://localhost:11434"),
+    ],
+)
+def test_an_address_with_the_version_is_not_taken_and_the_right_one_is_shown(name, given, right):
+    with pytest.raises(LimpetError, match="base_url: must be the address without /") as caught:
+        provider_api(name, given, model="m", key=None)
+    assert str(caught.value).endswith(f": {right}")
+
+
+def test_a_host_that_is_called_api_is_no_version():
+    assert provider_api("ollama", "http://api", model="m").described["address"] == "http://api:80"
+
+
 # ---- parameters ---------------------------------------------------------------------------------
 
 

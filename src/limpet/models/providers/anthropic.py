@@ -45,6 +45,7 @@ class Anthropic(Provider):
 
     name = "anthropic"
     address = "https://api.anthropic.com"
+    versions = ("/v1",)
     key = "${ANTHROPIC_API_KEY}"
     prefixes = ("sk-ant-",)
     can = frozenset({"schema", "tools", "images", "documents", "stream", "caching"})

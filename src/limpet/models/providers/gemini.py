@@ -60,6 +60,7 @@ class Gemini(Provider):
 
     name = "gemini"
     address = "https://generativelanguage.googleapis.com"
+    versions = ("/v1beta", "/v1beta/openai", "/v1")
     key = "${GEMINI_API_KEY}"
     prefixes = ("AIza",)
     can = Provider.can - {"caching", "embeddings"}  # it caches by itself

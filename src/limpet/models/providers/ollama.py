@@ -34,6 +34,7 @@ class Ollama(Provider):
 
     name = "ollama"
     address = "http://localhost:11434"
+    versions = ("/v1", "/api")
     can = frozenset({"schema", "tools", "images", "logprobs", "seed", "stream", "embeddings"})
     embeddings_path = "/v1/embeddings"
     models_path = "/api/tags"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from operator import itemgetter
 from typing import Any
+from urllib.parse import urlsplit
 
 from limpet.errors import PermanentError, SetupError
 
@@ -240,3 +241,15 @@ def owner_of(key: str) -> str | None:
         if key.startswith(prefix)
     ]
     return max(found, key=itemgetter(0))[1] if found else None  # of several, the first
+
+
+def other_owner(key: str, own: Provider) -> str | None:
+    """Return the provider that a key belongs to, if it is none of this one's."""
+    owner = owner_of(key)
+    return None if owner is None or own.prefixes in ((), provider(owner).prefixes) else owner
+
+
+def provider_at(host: str) -> Provider | None:
+    """Return the provider whose own address has this host; None: it is some other server."""
+    made = (provider(name) for name in PROVIDERS)
+    return next((one for one in made if urlsplit(one.address).hostname == host), None)

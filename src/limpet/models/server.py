@@ -26,10 +26,10 @@ from limpet.models.failures import (
     said_in,
 )
 from limpet.models.keys import Key, Keys
-from limpet.models.provider import Provider, owner_of, provider
+from limpet.models.provider import Provider, other_owner, provider_at
 from limpet.secrets.known import may_be_secret
 from limpet.secrets.masking import Mask
-from limpet.text import did_you_mean
+from limpet.text import did_you_mean, one_line
 from limpet.transport.address import Address
 from limpet.transport.client import CallOptions, Client, client_for
 from limpet.transport.failures import SUCCESSES, said_error
@@ -50,13 +50,13 @@ class SharedClient:
 
     Attributes:
         client: The client.
-        models: The names of the server's models, once listed.
+        models: The names of an address's models, once listed.
         listing: Held by the call that lists them.
     """
 
     def __init__(self, client: Client, forget: Callable[[], object]) -> None:
         self.client = client
-        self.models: list[str] | None = None
+        self.models: dict[str, list[str]] = {}
         self.listing = asyncio.Lock()
         self._forget = forget
         self._uses = 0
@@ -147,7 +147,7 @@ class ModelServer:
         versions = [] if api_version is None else [urlencode({"api-version": api_version})]
         self._query = "&".join([*filter(None, [query]), *versions])
         path = "" if address.path == "/" else address.path.rstrip("/")
-        self.where = f"{model} at {str(URL(address.origin)).rstrip('/')}{path}"
+        self.where = f"{one_line(model)} at {str(URL(address.origin)).rstrip('/')}{path}"
         self.keys = Keys(keys, endpoints, self.where)
         self.reading = Reading(self.where, self.show, model, provider.most)
         # For each `open`, the client of each key.
@@ -186,14 +186,15 @@ class ModelServer:
         """Read the keys, and check that the server accepts connections.
 
         Raises:
-            SetupError: A key's environment variable is not set, or two keys are the same, or
-                nothing signs requests where something has to.
+            SetupError: A key's environment variable is not set, two keys are the same, one is
+                another company's, or nothing signs requests where something has to.
             EndpointDownError: No connection is possible.
             LimpetError: The environment names a proxy or certificates that cannot be used.
         """
         opened_here = self._clients.setdefault(asyncio.get_running_loop(), [])
         if None in (values := self.keys.read()) and not self._is_authorized:
             await self.provider.get_ready(self._address.url)
+        self._check_owners(values)
         async with AsyncExitStack() as opening:  # closes those that are open if one fails
             clients = []
             for key in values:
@@ -203,6 +204,16 @@ class ModelServer:
         if not opened_here:
             self.keys.begin()
         opened_here.append(clients)
+
+    def _check_owners(self, keys: Sequence[str | None]) -> None:
+        # A gateway's keys may look like anything.
+        company = provider_at(self._address.host)
+        for number, key in enumerate(keys if company else ()):
+            if company and (owner := other_owner(key or "", company)):
+                name, hint = self.keys.name(number), self.keys.keys[number].hint
+                raise SetupError(
+                    f"{self.where}: the key {name} looks like one of {owner}", hint=hint
+                )
 
     @property
     def _is_authorized(self) -> bool:
@@ -306,10 +317,8 @@ class ModelServer:
     def _key_hint(self, key: Key) -> str:
         if key.value is None and self.provider.keyless_hint:
             return self.provider.keyless_hint
-        own, owner = self.provider.prefixes, owner_of(key.value or "")
-        if owner is None or own in ((), provider(owner).prefixes):
-            return key.hint
-        return f"this looks like a key of {owner}; {key.hint}"
+        owner = other_owner(key.value or "", self.provider)
+        return f"this looks like a key of {owner}; {key.hint}" if owner else key.hint
 
     @property
     def _address_hint(self) -> str:
@@ -343,15 +352,16 @@ class ModelServer:
         An unspecific 404 means the model is missing, if the server lists others.
         """
         async with shared.listing:  # many calls fail at once, and one list is enough
-            if shared.models is None:
-                shared.models = await self._list(shared.client)
+            if self._base not in shared.models:
+                shared.models[self._base] = await self._list(shared.client)
+        models = shared.models[self._base]
         is_path = isinstance(error, PathMissingError)
         if is_path and self.provider.address:
             error = PathMissingError(str(error), hint=self._address_hint)
-        if not shared.models or (is_path and self._model in shared.models):
+        if not models or (is_path and self._model in models):
             return error
-        known = ", ".join(map(shared.client.show, shared.models[:_MOST_LISTED]))
-        near = did_you_mean(self._model, shared.models)
+        known = ", ".join(map(shared.client.show, models[:_MOST_LISTED]))
+        near = did_you_mean(self._model, models)
         kind = PathMissingError if is_path else SetupError
         return kind(f"{error}{near}", hint=f"the server has {known}")
 

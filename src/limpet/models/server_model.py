@@ -177,7 +177,7 @@ def provider_api(
     """
     own = _provider(provider)
     own.is_keyless = key is None
-    string(model=model)
+    _check_name(string(model=model))
     true_or_false(stream=stream)
     true_or_false(cache=cache)
     if reply not in _REPLIES:
@@ -233,6 +233,13 @@ def _provider(name: Any) -> Provider:
 _ELSEWHERE = {
     "vertex": "use openai with Vertex AI's compatible address, LiteLLM's proxy, or a function",
 }
+
+
+def _check_name(model: str) -> None:
+    try:
+        model.encode()
+    except UnicodeEncodeError:
+        raise wrong_argument("model", "has a character that cannot be sent", model) from None
 
 
 def _check_abilities(own: Provider, reply: str, asked: Mapping[str, bool]) -> None:

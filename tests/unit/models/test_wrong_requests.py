@@ -4,6 +4,7 @@ and never left out without a word."""
 import asyncio
 
 import pytest
+from model_server import failure, raw
 from native_server import native_server
 from wire import WIRES
 
@@ -12,6 +13,8 @@ from limpet.models import provider_api
 from limpet.models.provider import provider
 
 ASK = [{"role": "user", "content": "Is it right?"}]
+IN_PATHS = ("gemini", "bedrock")
+"""Those with the model's name in the path."""
 KEY = "a-key-of-nobody"
 each = pytest.mark.parametrize("wire", WIRES, ids=str)
 
@@ -72,6 +75,78 @@ def test_an_address_with_the_version_is_not_taken_and_the_right_one_is_shown(nam
 
 def test_a_host_that_is_called_api_is_no_version():
     assert provider_api("ollama", "http://api", model="m").described["address"] == "http://api:80"
+
+
+@each
+def test_a_name_that_cannot_be_sent_is_said_with_the_name(wire):
+    with pytest.raises(LimpetError, match=r"model='m\\ud800': has a character"):
+        provider_api(wire.name, "http://h", model="m\ud800", key=None)
+
+
+@each
+def test_an_error_is_on_one_line_whatever_the_model_is_called(wire):
+    with native_server(wire.failure(400, "no")) as server, pytest.raises(LimpetError) as caught:
+        asking(wire, server, model="m\nFAKE: fine")
+    assert "\n" not in str(caught.value)
+    assert "FAKE" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "wire", [one for one in WIRES if one.name in ("gemini", "bedrock")], ids=str
+)
+@pytest.mark.parametrize("model", ["../../x", "models/../../x"])
+def test_a_models_name_stays_below_its_path(wire, model):
+    with native_server(wire.body("yes")) as server:
+        asking(wire, server, model=model)
+    assert "/../" not in server.requests[0].path
+    assert "..%2Fx" in server.requests[0].path
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "key", "owner"),
+    [
+        ("gemini", None, "sk-ant-api03-abc", "anthropic"),
+        ("anthropic", None, "sk-proj-abc", "openai"),
+        ("responses", None, "AIzaabc", "gemini"),
+        ("openai", "https://api.openai.com/v1", "sk-ant-api03-abc", "anthropic"),
+        ("openai", "https://api.anthropic.com/v1", "AIzaabc", "gemini"),
+    ],
+)
+def test_another_companys_key_is_not_sent(monkeypatch, name, address, key, owner):
+    monkeypatch.setenv("SOME_KEY", key)
+    model = provider_api(name, address, model="m", key="${SOME_KEY}")
+    with pytest.raises(SetupError, match=f"looks like one of {owner}") as caught:
+        asyncio.run(model.open())
+    assert "SOME_KEY" in caught.value.hint
+    assert key not in str(caught.value)
+
+
+def test_a_gateway_takes_any_key():
+    (wire,) = [wire for wire in WIRES if wire.name == "anthropic"]
+    with native_server(wire.body("yes")) as server:
+        asking(wire, server, key="AIzaabc")
+    assert server.requests[0].headers["x-api-key"] == "AIzaabc"
+
+
+def test_each_path_of_a_server_has_its_own_models():
+    missing = failure(404, "no model", code="model_not_found")
+
+    def listed(path):
+        name = path.split("/")[1]
+        return raw({"data": [{"id": f"of-{name}"}]})
+
+    async def ask(*models):
+        for model in models:
+            await model.open()
+        found = await asyncio.gather(*[one.ask(ASK) for one in models], return_exceptions=True)
+        for model in models:
+            await model.close()
+        return [error.hint for error in found]
+
+    with native_server(missing, listed) as server:
+        models = [provider_api("openai", f"{server.url}/{x}", model="m", key=None) for x in "ab"]
+        hints = asyncio.run(ask(*models))
+    assert hints == ["the server has of-a", "the server has of-b"]
 
 
 # ---- parameters ---------------------------------------------------------------------------------

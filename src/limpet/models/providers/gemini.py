@@ -72,7 +72,7 @@ class Gemini(Provider):
     def path(self, model: str, *, stream: bool) -> str:
         name = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
         method = "streamGenerateContent?alt=sse" if stream else "generateContent"
-        return f"/v1beta/{quote(name)}:{method}"
+        return f"/v1beta/{quote(name).replace('../', '..%2F')}:{method}"
 
     def names(self, body: Any) -> list[str]:
         names = [text_in(one, "name") for one in mappings(body, "models")]

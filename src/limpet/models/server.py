@@ -50,7 +50,7 @@ class SharedClient:
 
     Attributes:
         client: The client.
-        models: The names of an address's models, once listed.
+        models: The names of the server's models, once listed, by where they are listed.
         listing: Held by the call that lists them.
     """
 
@@ -351,10 +351,11 @@ class ModelServer:
 
         An unspecific 404 means the model is missing, if the server lists others.
         """
+        place = str(self.url(self.provider.models_path))
         async with shared.listing:  # many calls fail at once, and one list is enough
-            if self._base not in shared.models:
-                shared.models[self._base] = await self._list(shared.client)
-        models = shared.models[self._base]
+            if place not in shared.models:
+                shared.models[place] = await self._list(shared.client)
+        models = shared.models[place]
         is_path = isinstance(error, PathMissingError)
         if is_path and self.provider.address:
             error = PathMissingError(str(error), hint=self._address_hint)

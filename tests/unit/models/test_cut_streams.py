@@ -46,7 +46,8 @@ def cut(wire, stream, cuts):
         return raw(stream[: cuts[number]], headers={"Content-Type": wire.type})
 
     with model_server(answer) as server:
-        model = provider_api(wire.name, server.url, model="m", key=None, stream=True)
+        address = server.url.removesuffix("/v1")
+        model = provider_api(wire.name, address, model="m", key=None, stream=True)
         found = asyncio.run(asked(model, len(cuts)))
     return [one for (one,) in found]
 

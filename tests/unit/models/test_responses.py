@@ -407,7 +407,8 @@ def test_a_stream_that_breaks_is_a_failure():
 
 def refused(provider, key):
     with model_server(failure(401, "Incorrect API key")) as server:
-        model = provider_api(provider, server.url, model="m", key=key)
+        address = server.url.removesuffix("/v1")
+        model = provider_api(provider, address, model="m", key=key)
 
         async def ask():
             await model.open()

@@ -38,6 +38,16 @@ _WORDS = {
 }
 
 
+_BAD = ("length", "error", "content_filter")
+"""Reasons to end with which a reply is no answer; of several, the last of these counts."""
+
+
+def badness(finish: Any) -> int:
+    """Return how bad it is to end for a reason, as Chat Completions has it; 0: it is none."""
+    known = finish if isinstance(finish, str) else ""
+    return _BAD.index(known) + 2 if known in _BAD else int(bool(known))
+
+
 class Joiner:
     """Joins the events of a stream into one response, as if it had not been streamed.
 

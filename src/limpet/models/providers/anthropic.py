@@ -7,10 +7,11 @@ from typing import Any
 
 from limpet.errors import PermanentError
 from limpet.models.failures import BadRequestError
-from limpet.models.provider import Joiner, Provider, Request
+from limpet.models.provider import Joiner, Provider, Request, badness
 from limpet.models.providers.messages import (
     Marked,
     Source,
+    at,
     completion_of,
     forced_tool,
     functions_of,
@@ -24,14 +25,10 @@ from limpet.models.providers.messages import (
 _CACHED = {"type": "ephemeral"}
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 _FINISHES = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
+    "end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length",
+    "model_context_window_exceeded": "length", "refusal": "content_filter",
     "pause_turn": "length",  # with a tool of the server: it would go on if asked again
-    "tool_use": "tool_calls",
-    "refusal": "content_filter",
-}
+}  # fmt: skip
 _TRANSLATED = {
     "cache", "max_completion_tokens", "messages", "model", "parallel_tool_calls",
     "reasoning_effort", "response_format", "stop", "tool_choice", "tools", "user",
@@ -87,7 +84,7 @@ class Anthropic(Provider):
         texts, finish = _texts(blocks, "text"), body.get("stop_reason")
         return completion_of(
             "".join(texts) if texts else None,
-            finish=_FINISHES.get(finish, finish) if isinstance(finish, str) else None,
+            finish=_finish_of(finish),
             calls=[
                 {"id": block.get("id"), "name": block["name"], "arguments": block.get("input")}
                 for block in blocks
@@ -227,17 +224,18 @@ def _mark_constant(body: dict[str, Any]) -> None:
 # ---- a response ---------------------------------------------------------------------------------
 
 
+def _finish_of(reason: Any) -> str | None:
+    return _FINISHES.get(reason, reason) if isinstance(reason, str) else None
+
+
 def _texts(blocks: list[Mapping[str, Any]], kind: str) -> list[str]:
-    texts = [block.get(kind) for block in blocks if block.get("type") == kind]
-    return [text for text in texts if isinstance(text, str)]
+    ours = (block.get(kind) for block in blocks if block.get("type") == kind)
+    return [text for text in ours if isinstance(text, str)]
 
 
 def _usage(reported: Any) -> Any:
     """Return a usage with the thinking tokens where we look for them."""
-    if not isinstance(reported, Mapping):
-        return reported
-    details = reported.get("output_tokens_details")
-    thought = details.get("thinking_tokens") if isinstance(details, Mapping) else None
+    thought = at(reported, "output_tokens_details", "thinking_tokens")
     return reported if thought is None else {**reported, "reasoning_tokens": thought}
 
 
@@ -251,6 +249,8 @@ class _Blocks(Joiner):
 
     def add(self, event: Any) -> bool:
         kind = event.get("type") if isinstance(event, Mapping) else None
+        if self.is_done and kind != "message_delta":
+            return False
         if kind == "message_start" and isinstance(event.get("message"), Mapping):
             self.body = dict(event["message"])
         elif kind == "content_block_start" and isinstance(event.get("content_block"), Mapping):
@@ -260,8 +260,8 @@ class _Blocks(Joiner):
             return self._add_delta(str(event.get("index")), event["delta"])
         elif kind == "message_delta":
             delta, usage = event.get("delta"), event.get("usage")
-            if isinstance(delta, Mapping):
-                self.body |= {name: delta.get(name) for name in ("stop_reason", "stop_details")}
+            if isinstance(delta, Mapping) and not self.is_done:
+                self._end(delta)
             if isinstance(usage, Mapping):
                 counts = {name: count for name, count in usage.items() if count is not None}
                 before = self.body.get("usage")
@@ -269,6 +269,11 @@ class _Blocks(Joiner):
         elif kind == "message_stop":
             self.is_done = True
         return False
+
+    def _end(self, delta: Mapping[str, Any]) -> None:
+        before, now = (_finish_of(one.get("stop_reason")) for one in (self.body, delta))
+        if badness(now) > badness(before):
+            self.body |= {name: delta.get(name) for name in ("stop_reason", "stop_details")}
 
     def _add_delta(self, index: str, delta: Mapping[str, Any]) -> bool:
         name = {"input_json_delta": "partial_json"}.get(str(delta.get("type")))

@@ -199,23 +199,27 @@ def _thoughts(items: list[Mapping[str, Any]]) -> Iterator[str]:
         yield from (text_in(part, "text") for part in _parts(items, "reasoning", name))
 
 
+_ENDS = {"response.completed": 1, "response.incomplete": 2, "response.failed": 3, "error": 4}
+"""The events that end a stream; of several, the worst counts."""
+
+
 class _Events(Joiner):
     """Waits for the last event, which has the whole response."""
 
     def __init__(self) -> None:
         self.body: dict[str, Any] = {}
         self._error: dict[str, Any] | None = None
+        self._end = 0
 
     def add(self, event: Any) -> bool:
         kind = event.get("type") if isinstance(event, Mapping) else None
-        if not isinstance(kind, str):
+        if not isinstance(kind, str) or (self.is_done and _ENDS.get(kind, 0) <= self._end):
             return False
         if isinstance(event.get("response"), Mapping):
             self.body = dict(event["response"])
-        if kind in ("response.completed", "response.incomplete", "response.failed"):
-            self.is_done = True
-        elif kind == "error":
-            self.is_done = True
+        self._end = _ENDS.get(kind, 0)
+        self.is_done = self._end > 0
+        if kind == "error":
             self._error = {name: event.get(name) for name in ("code", "message", "param")}
         return kind.endswith(".delta") and bool(event.get("delta"))
 

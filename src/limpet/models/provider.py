@@ -53,10 +53,12 @@ class Joiner:
 
     Attributes:
         is_done: Whether the reply is complete.
+        ends_with_done: Whether `[DONE]` says that it is.
         body: The response so far: its usage is read even if the stream breaks.
     """
 
     is_done: bool = False
+    ends_with_done: bool = False
     body: dict[str, Any]
 
     def add(self, event: Any) -> bool:

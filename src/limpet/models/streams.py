@@ -68,7 +68,7 @@ class _Stream:
             return  # a comment, or another field of an event
         data = line.removeprefix(_DATA).strip()
         if data == _DONE:
-            self._done = True
+            self._done = self.joiner.ends_with_done
         elif not self._done:
             self._add(self._parsed(data))
 

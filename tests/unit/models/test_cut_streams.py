@@ -162,3 +162,20 @@ def test_an_event_after_the_end_adds_nothing(name, later):
     wire = WIRE[name]
     found = streamed(wire, *wire.events(wire.body("yes")), later)
     assert (found.text, found.finish) == ("yes", "stop")
+
+
+@each
+def test_done_ends_a_stream_of_chat_completions_only(wire):
+    if wire.name == "ollama":  # it has no such lines
+        return
+    *begun, _ = wire.events(wire.body("One two"))
+    begun = begun[:-1] if wire.name in ("openai", "anthropic") else begun
+    rest = wire.events(wire.body("One two"))[len(begun) :]
+    half, done = wire.stream(begun, ended=False), b"data: [DONE]\n\n"
+    both = half + done + wire.stream(rest)
+    cut_short, whole = cut(wire, both, [len(half + done), len(both)])
+    if wire.name == "openai":
+        assert (cut_short.text, whole.finish) == ("One two", None)
+    else:
+        assert "ended before the reply" in str(cut_short)
+        assert (whole.text, whole.finish) == ("One two", "stop")

@@ -33,6 +33,8 @@ class ChatCompletions(Provider):
 class _Pieces(Joiner):
     """Joins the deltas of a streamed completion, each of its choices for itself."""
 
+    ends_with_done = True
+
     def __init__(self) -> None:
         self.body: dict[str, Any] = {}
         self._choices = {0: _Choice()}

@@ -54,11 +54,13 @@ class Joiner:
     Attributes:
         is_done: Whether the reply is complete.
         ends_with_done: Whether `[DONE]` says that it is.
+        flaw: Why the events are no whole reply; empty: they may be one.
         body: The response so far: its usage is read even if the stream breaks.
     """
 
     is_done: bool = False
     ends_with_done: bool = False
+    flaw: str = ""
     body: dict[str, Any]
 
     def add(self, event: Any) -> bool:

@@ -94,9 +94,11 @@ class _Stream:
         """Return the response, once the stream has ended.
 
         Raises:
-            TransientError: It is incomplete.
+            TransientError: It is broken or incomplete.
         """
         self._end_line()
+        if flaw := self.joiner.flaw:
+            raise TransientError(f"{self._server.where}: the stream is broken: {flaw}")
         if not (self._done or self.joiner.is_done):
             raise TransientError(f"{self._server.where}: the stream ended before the reply")
         body = self._server.provider.completion(self.joiner.joined())

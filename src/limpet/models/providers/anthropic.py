@@ -205,9 +205,8 @@ def _output(request: Request) -> dict[str, Any]:
             hint="give it a JSON schema, with the type json_schema",
         )
     found: dict[str, Any] = {} if effort is None else {"effort": effort}
-    return (
-        found if schema is None else {**found, "format": {"type": "json_schema", "schema": schema}}
-    )
+    wanted = {"type": "json_schema", "schema": schema}
+    return found if schema is None else {**found, "format": wanted}
 
 
 def _mark_constant(body: dict[str, Any]) -> None:
@@ -252,15 +251,20 @@ class _Blocks(Joiner):
         if self.is_done and kind != "message_delta":
             return False
         if kind == "message_start" and isinstance(event.get("message"), Mapping):
+            if self.body or self._blocks:
+                self.flaw = self.flaw or "a second message began"
             self.body = dict(event["message"])
         elif kind == "content_block_start" and isinstance(event.get("content_block"), Mapping):
-            self._blocks[str(event.get("index"))] = dict(event["content_block"])
+            index = str(event.get("index"))
+            if index in self._blocks:
+                self.flaw = self.flaw or "a block began twice"
+            self._blocks[index] = dict(event["content_block"])
             return bool(event["content_block"].get("type") == "tool_use")
         elif kind == "content_block_delta" and isinstance(event.get("delta"), Mapping):
             return self._add_delta(str(event.get("index")), event["delta"])
         elif kind == "message_delta":
             delta, usage = event.get("delta"), event.get("usage")
-            if isinstance(delta, Mapping) and not self.is_done:
+            if isinstance(delta, Mapping):
                 self._end(delta)
             if isinstance(usage, Mapping):
                 counts = {name: count for name, count in usage.items() if count is not None}
@@ -279,9 +283,10 @@ class _Blocks(Joiner):
         name = {"input_json_delta": "partial_json"}.get(str(delta.get("type")))
         name = name or str(delta.get("type")).removesuffix("_delta")
         text = delta.get(name)
-        if index not in self._blocks or not isinstance(text, str):
-            return False
-        self._parts.setdefault((index, name), []).append(text)
+        if index not in self._blocks:
+            self.flaw = self.flaw or "a part of a block that never began"
+        elif isinstance(text, str):
+            self._parts.setdefault((index, name), []).append(text)
         return bool(text)
 
     def joined(self) -> dict[str, Any]:

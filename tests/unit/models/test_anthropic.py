@@ -249,6 +249,20 @@ def test_a_turn_that_did_not_end_is_cut_off(reason):
     assert replied(text("It"), stop_reason=reason).finish == "length"
 
 
+@pytest.mark.parametrize("schema", [None, {"type": "object"}])
+def test_more_tokens_are_the_hint_only_if_they_were_the_limit(schema):
+    for reason in ("max_tokens", "pause_turn", "model_context_window_exceeded"):
+        answer = raw(response(stop_reason=reason))
+        with model_server(answer) as server, pytest.raises(InvalidReplyError) as caught:
+            asking(server, schema=schema)
+        if reason == "max_tokens":
+            assert "finish_reason: length)" in str(caught.value)
+            assert "allow more tokens" in caught.value.hint
+        else:
+            assert f"finish_reason: length: {reason})" in str(caught.value)
+            assert caught.value.hint is None
+
+
 @pytest.mark.parametrize("content", [[], [{"type": "text"}], [{"type": "thinking"}]])
 def test_a_turn_without_a_text_is_no_answer(content):
     error = failed(*content)

@@ -1,11 +1,8 @@
 """Anthropic's Messages."""
 
-import binascii
-from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any
 
-from limpet.errors import PermanentError
 from limpet.models.failures import BadRequestError
 from limpet.models.provider import Joiner, Provider, Request, badness
 from limpet.models.providers.messages import (
@@ -13,6 +10,7 @@ from limpet.models.providers.messages import (
     Source,
     at,
     completion_of,
+    decoded,
     forced_tool,
     functions_of,
     parts_of,
@@ -81,18 +79,18 @@ class Anthropic(Provider):
         if not isinstance(body, Mapping) or not isinstance(body.get("content"), list):
             return body
         blocks = [block for block in body["content"] if isinstance(block, Mapping)]
-        texts, finish = _texts(blocks, "text"), body.get("stop_reason")
+        texts, reason = _texts(blocks, "text"), body.get("stop_reason")
+        said, kind = (text_in(body, "stop_details", name) for name in ("explanation", "category"))
         return completion_of(
             "".join(texts) if texts else None,
-            finish=_finish_of(finish),
+            finish=_finish_of(reason),
             calls=[
                 {"id": block.get("id"), "name": block["name"], "arguments": block.get("input")}
                 for block in blocks
                 if block.get("type") == "tool_use" and isinstance(block.get("name"), str)
             ],
             reasoning="".join(_texts(blocks, "thinking")),
-            why=text_in(body, "stop_details", "explanation")
-            or text_in(body, "stop_details", "category"),
+            why=said or kind or text_in(body, "stop_reason"),
             usage=_usage(body.get("usage")),
             model=body.get("model"),
         )
@@ -158,18 +156,11 @@ def _block(part: str | Source | Mapping[str, Any]) -> Mapping[str, Any]:
     if part.is_address:
         source = {"type": "url", "url": part.data}
     elif part.type.startswith("text/"):  # only a PDF may be in base64
-        source = {"type": "text", "media_type": "text/plain", "data": _decoded(part)}
+        source = {"type": "text", "media_type": "text/plain", "data": decoded(part)}
     if part.kind == "image":
         return {"type": "image", "source": source}
     title = {"title": part.name} if part.name else {}
     return {"type": "document", "source": source, **title}
-
-
-def _decoded(part: Source) -> str:
-    try:
-        return b64decode(part.data, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        raise PermanentError(f"the file {part.name!r} is not a text in UTF-8 and base64") from None
 
 
 def _tools(request: Request) -> list[Any]:
@@ -250,18 +241,15 @@ class _Blocks(Joiner):
         kind = event.get("type") if isinstance(event, Mapping) else None
         if self.is_done and kind != "message_delta":
             return False
+        index = str(at(event, "index"))
+        self.flaw = self.flaw or self._flaw_of(kind, index)
         if kind == "message_start" and isinstance(event.get("message"), Mapping):
-            if self.body or self._blocks:
-                self.flaw = self.flaw or "a second message began"
             self.body = dict(event["message"])
         elif kind == "content_block_start" and isinstance(event.get("content_block"), Mapping):
-            index = str(event.get("index"))
-            if index in self._blocks:
-                self.flaw = self.flaw or "a block began twice"
             self._blocks[index] = dict(event["content_block"])
             return bool(event["content_block"].get("type") == "tool_use")
         elif kind == "content_block_delta" and isinstance(event.get("delta"), Mapping):
-            return self._add_delta(str(event.get("index")), event["delta"])
+            return self._add_delta(index, event["delta"])
         elif kind == "message_delta":
             delta, usage = event.get("delta"), event.get("usage")
             if isinstance(delta, Mapping):
@@ -274,6 +262,14 @@ class _Blocks(Joiner):
             self.is_done = True
         return False
 
+    def _flaw_of(self, kind: Any, index: str) -> str:
+        if kind == "message_start" and (self.body or self._blocks):
+            return "a second message began"
+        if kind == "content_block_start" and index in self._blocks:
+            return "a block began twice"
+        is_lost = kind == "content_block_delta" and index not in self._blocks
+        return "a part of a block that never began" if is_lost else ""
+
     def _end(self, delta: Mapping[str, Any]) -> None:
         before, now = (_finish_of(one.get("stop_reason")) for one in (self.body, delta))
         if badness(now) > badness(before):
@@ -283,10 +279,9 @@ class _Blocks(Joiner):
         name = {"input_json_delta": "partial_json"}.get(str(delta.get("type")))
         name = name or str(delta.get("type")).removesuffix("_delta")
         text = delta.get(name)
-        if index not in self._blocks:
-            self.flaw = self.flaw or "a part of a block that never began"
-        elif isinstance(text, str):
-            self._parts.setdefault((index, name), []).append(text)
+        if index not in self._blocks or not isinstance(text, str):
+            return False
+        self._parts.setdefault((index, name), []).append(text)
         return bool(text)
 
     def joined(self) -> dict[str, Any]:

@@ -235,6 +235,7 @@ def _choice_in(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
         reasoning="".join(text_in(part, "text") for part in parts if part.get("thought")),
         why=_explained(reason, candidate, text_in(candidate, "finishMessage")),
     )["choices"][0]
+    choice["index"] = candidate.get("index") or 0
     if logprobs := _logprobs(candidate):
         choice["logprobs"] = {"content": logprobs}
     return choice
@@ -279,14 +280,13 @@ class _Candidates(Joiner):
             self._candidates.setdefault(index, []).append(piece)
             if _finish_of(piece):
                 self._ended.add(index)
-        all_ended = bool(self._ended) and len(self._ended) == len(self._candidates)
+        all_ended = "0" in self._ended and len(self._ended) == len(self._candidates)
         self.is_done = all_ended or bool(_blocked(self.body))
         parts = [part for piece in pieces for part in mappings(piece, "content", "parts")]
         return any(part.get("text") or part.get("functionCall") for part in parts)
 
     def joined(self) -> dict[str, Any]:
-        pieces = [one for _, one in sorted(self._candidates.items())]
-        return {**self.body, "candidates": [*map(_joined, pieces)]}
+        return {**self.body, "candidates": [*map(_joined, self._candidates.values())]}
 
 
 def _joined(pieces: list[Mapping[str, Any]]) -> dict[str, Any]:

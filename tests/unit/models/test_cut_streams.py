@@ -5,6 +5,7 @@ connection broke.
 """
 
 import asyncio
+import json
 
 import pytest
 from hypothesis import given
@@ -179,3 +180,17 @@ def test_done_ends_a_stream_of_chat_completions_only(wire):
     else:
         assert "ended before the reply" in str(cut_short)
         assert (whole.text, whole.finish) == ("One two", "stop")
+
+
+@each
+def test_the_lines_of_one_event_belong_together(wire):
+    if wire.name == "ollama":  # its events are lines
+        return
+    lines = [json.dumps(one, indent=1).split("\n") for one in wire.events(wire.body("One two"))]
+    several = "".join("".join(f"data: {line}\r\n" for line in event) + "\r\n" for event in lines)
+    without_empty_lines = wire.stream(wire.events(wire.body("One two"))).replace(b"\n\n", b"\n")
+    for stream in (several.encode(), several.encode().rstrip(), without_empty_lines):
+        (found,) = cut(wire, stream, [len(stream)])
+        assert (found.text, found.finish) == ("One two", "stop")
+    (found,) = cut(wire, several.encode(), [len(several) - 10])
+    assert isinstance(found, LimpetError)

@@ -38,15 +38,29 @@ _WORDS = {
 }
 
 
+_BAD = ("length", "error", "content_filter")
+"""Reasons to end with which a reply is no answer; of several, the last of these counts."""
+
+
+def badness(finish: Any) -> int:
+    """Return how bad it is to end for a reason, as Chat Completions has it; 0: it is none."""
+    known = finish if isinstance(finish, str) else ""
+    return _BAD.index(known) + 2 if known in _BAD else int(bool(known))
+
+
 class Joiner:
     """Joins the events of a stream into one response, as if it had not been streamed.
 
     Attributes:
         is_done: Whether the reply is complete.
+        ends_with_done: Whether `[DONE]` says that it is.
+        flaw: Why the events are no whole reply; empty: they may be one.
         body: The response so far: its usage is read even if the stream breaks.
     """
 
     is_done: bool = False
+    ends_with_done: bool = False
+    flaw: str = ""
     body: dict[str, Any]
 
     def add(self, event: Any) -> bool:

@@ -64,7 +64,7 @@ class _Stream:
             self._open_line.append(line)
 
     def _end_line(self) -> None:
-        line = b"".join(self._open_line).strip()
+        line = b"".join(self._open_line).strip().removeprefix(b"\xef\xbb\xbf")
         self._open_line.clear()
         data = line.removeprefix(_DATA).removeprefix(b" ")
         if not line or data.startswith((b"{", _DONE)):  # some servers send no empty lines

@@ -194,3 +194,10 @@ def test_the_lines_of_one_event_belong_together(wire):
         assert (found.text, found.finish) == ("One two", "stop")
     (found,) = cut(wire, several.encode(), [len(several) - 10])
     assert isinstance(found, LimpetError)
+
+
+def test_a_mark_of_the_byte_order_costs_no_part_of_the_reply():
+    wire = next(wire for wire in streaming if wire.name == "openai")
+    stream = b"\xef\xbb\xbf" + wire.streamed(wire.body("whole")).body
+    (reply,) = cut(wire, stream, [len(stream)])
+    assert reply.text == "whole"

@@ -392,6 +392,13 @@ def test_an_id_of_two_halves_of_a_character_opens(page, server):
         page.keyboard.press("Escape")
 
 
+def test_an_item_with_an_empty_field_is_shown(page, server):
+    rows = [{"id": "a", "question": "q", "photo": None, "notes": 5}]
+    evaluated(server, "empty_field", {"a": "said"}, rows)
+    expect(output(page, "empty_field", "a")).to_contain_text("said")
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
 def test_a_report_reads_the_same_from_disk(browser, server, tmp_path):
     run = evaluated(server, "filed", {"md": SAYS, "chat": CHAT, "json": {"a": {"b": 1}}})
     write_report(run, tmp_path / "filed.html")

@@ -212,3 +212,10 @@ def test_a_file_without_models_and_a_wrong_file(folder):
     assert done.returncode == 2
     assert "modle" in done.stderr
     assert not (folder / "imported").exists()
+
+
+def test_a_file_with_a_matrix_lists_its_models(folder):
+    (folder / "eval.yml").write_text(EVAL + "matrix: {workflow.model: [bot-1, bot-2]}\n")
+    listed = models(folder, "http://127.0.0.1:9/v1", "--json")
+    names = [one["name"] for one in json.loads(listed.stdout)["models"]]
+    assert {"grader", "vectors", "local", "idle"} <= {*names}

@@ -9,6 +9,7 @@ from typing import Any
 from limpet.cli.error_exit import DONE, FAILED, say_error
 from limpet.config.config import Config, UsedModel, load_config
 from limpet.config.file_text import load_env_file
+from limpet.config.matrix import MATRIX
 from limpet.config.models import NotImported
 from limpet.errors import InvalidReplyError, LimpetError
 from limpet.executors.loops import run_here
@@ -37,7 +38,7 @@ def command(
     if env_file is not None:
         load_env_file(env_file, one_line(str(env_file)))
     with stdout_for_data(), log_to_stderr():
-        config = load_config(file, settings, needs_keys=False)
+        config = load_config(file, [*settings, f"{MATRIX}=null"], needs_keys=False)
         used = config.models()
         rows = [_facts(one) for one in used]
         if check:

@@ -203,6 +203,8 @@ class _EmbeddingSimilarity(Evaluator):
         self.name = checked_name(name)
         if not callable(getattr(model, "embed", None)):
             raise wrong_type("model", "has no method embed, so it cannot return vectors", model)
+        if (check := getattr(model, "check_asked", None)) is not None:
+            check(["embeddings"], {})
         (self._model,) = models_of(model)
         self._batches = EmbeddingBatches(cast("EmbeddingModel", model))
 

@@ -30,8 +30,9 @@ ABILITIES: Mapping[str, Sequence[str]] = {
 """What a provider can do, and the parameters that ask for it."""
 _UNASKED = {"n": 1, "logprobs": False, "top_logprobs": 0}
 """Values that ask for nothing."""
-_LISTS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+_TYPES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "tools": ("a list of tools", lambda value: _is_list(value, Mapping)),
+    "parallel_tool_calls": ("true or false", lambda value: isinstance(value, bool)),
     "stop": ("a text or a list of texts", lambda value: _is_list(value, str) or type(value) is str),
 }
 _PARTS = {"image_url": "images", "file": "documents"}
@@ -45,15 +46,29 @@ _WORDS = {
 }
 
 
+_BAD = ("length", "error", "content_filter")
+"""Reasons to end with which a reply is no answer; of several, the last of these counts."""
+
+
+def badness(finish: Any) -> int:
+    """Return how bad it is to end for a reason, as Chat Completions has it; 0: it is none."""
+    known = finish if isinstance(finish, str) else ""
+    return _BAD.index(known) + 2 if known in _BAD else int(bool(known))
+
+
 class Joiner:
     """Joins the events of a stream into one response, as if it had not been streamed.
 
     Attributes:
         is_done: Whether the reply is complete.
+        ends_with_done: Whether `[DONE]` says that it is.
+        flaw: Why the events are no whole reply; empty: they may be one.
         body: The response so far: its usage is read even if the stream breaks.
     """
 
     is_done: bool = False
+    ends_with_done: bool = False
+    flaw: str = ""
     body: dict[str, Any]
 
     def add(self, event: Any) -> bool:
@@ -167,7 +182,7 @@ class Provider:
             asked = [name for name in names if _asks(name, params.get(name))]
             if asked and ability not in self.can:
                 raise self.cannot(ability, asked[0])
-        for name, (what, fits) in _LISTS.items():
+        for name, (what, fits) in _TYPES.items():
             if params.get(name) is not None and not fits(params[name]):
                 flaw = f"{name}: must be {what}"
                 raise _about_params(SetupError(f"params: {flaw}"), flaw)

@@ -371,6 +371,17 @@ class ServerModel(ChatModel):
             return await self._server.keys.trying(call)
         return await super().ask(messages, schema=schema, **params)
 
+    def check_asked(self, abilities: Iterable[str], params: Mapping[str, Any]) -> None:
+        """Check before the first call that the provider can do what will be asked for.
+
+        Raises:
+            SetupError: It cannot.
+        """
+        for ability in abilities:
+            if ability not in self._server.provider.can:
+                raise self._server.provider.cannot(ability)
+        self._server.provider.check(params)
+
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Return the vector of each text, from one paced request to the embeddings endpoint.
 

@@ -224,6 +224,7 @@ PERMANENT_TYPES = (NameError, SyntaxError, ImportError)
 OUTAGE_NAMES = re.compile("Connect|Network|Transport|Timeout|Protocol|Disconnected|gaierror")
 _UNSENT_NAMES = re.compile("ClientConnector|ConnectError|Connect(ion)?Timeout|RefusedError")
 _TIMED_OUT = (408, 504)
+_QUOTA_ID = re.compile(r"generate\w{0,100}per(?:minute|day)")
 _CHAIN_LIMIT = 20
 _TOTAL_LIMIT = 1000
 
@@ -429,12 +430,16 @@ def _signal_of(exc: BaseException, wall_clock: Callable[[], float]) -> Signal | 
         wait,
         overloaded=status in OVERLOADED_STATUSES
         or bool(codes & OVERLOAD_CODES)
-        or (status == 503 and (wait is not None or at_once)),  # noqa: PLR2004 - the status is the name
+        or (status == 503 and (wait is not None or at_once or _says_overloaded(exc))),  # noqa: PLR2004 - the status is the name
         outage=outage,
         limits=tuple(read_limits(headers, wall_clock)),
         at_once=at_once,
         unpaid=_is_unpaid(exc, kind, status),
     )
+
+
+def _says_overloaded(exc: BaseException) -> bool:
+    return any("overloaded" in text for text in texts_of(exc))  # Gemini: "the model is overloaded"
 
 
 def _is_unpaid(exc: BaseException, kind: FailureKind | None, status: int | None) -> bool:
@@ -491,7 +496,10 @@ def _is_outage(exc: BaseException, status: int | None) -> bool:
 
 
 def _says_quota(exc: BaseException) -> bool:
-    texts = [*codes_of(exc), *gemini_quota_ids(exc), *texts_of(exc)]
+    texts = [*codes_of(exc), *texts_of(exc)]
+    # Gemini says "quota exceeded" of a minute, too: its ids tell, wherever they are.
+    if ids := [*gemini_quota_ids(exc), *_QUOTA_ID.findall(" ".join(texts))]:
+        return any("perday" in quota for quota in ids)
     normalized = [re.sub("[- ]", "_", text) for text in texts]
     return any(word in text for word in QUOTA_WORDS for text in normalized)
 

@@ -73,6 +73,9 @@ def openai(
         raise TypeError(f"{next(iter(options))!r} works only with url: give it to the model")
     else:
         client = as_model(model)
+    if (check := getattr(client, "check_asked", None)) is not None:
+        asked = {"images": images, "documents": files}
+        check([ability for ability, given in asked.items() if given], params or {})
     return OpenaiWorkflow(name, client, conversation, dict(params or {}), schema, version)
 
 
@@ -206,5 +209,6 @@ def _event(
     if reply.usage is not None:
         counts = {name: getattr(reply.usage, name) for name in USAGE_COUNTS}
         event["usage"] = {name: count for name, count in counts.items() if count}
-    beside = {name: getattr(reply, name) for name in ("reasoning", "alternatives", "logprobs")}
+    more = ("reasoning", "alternatives", "logprobs", "first_token_s")
+    beside = {name: getattr(reply, name) for name in more}
     return event | {name: value for name, value in beside.items() if value}

@@ -173,6 +173,17 @@ REFUSED = {
         "eval.yml:2: workflow.params: seed: anthropic does not support a seed",
         "openai, gemini, ollama do",
     ),
+    "files that a provider cannot take": (
+        DATA + "workflow: {ollama: , model: m, prompt: hi, files: '{{question}}'}\n",
+        "eval.yml:2: workflow: ollama does not support files",
+        "openai, responses, anthropic, gemini, bedrock do",
+    ),
+    "vectors of a provider that has none": (
+        DATA + "models:\n  a: {anthropic: , model: m}\nworkflow: app:answer\n"
+        "evaluators: {near: {embedding_similarity: a}}\n",
+        "eval.yml:5: evaluators.near: anthropic does not support embeddings",
+        "openai, responses, ollama do",
+    ),
     "keys in the file": (
         ASKED % "prompt: hi, keys: [sk-literal-123456]",
         "eval.yml:2: workflow.keys.0: its value must not be in the file",

@@ -110,6 +110,8 @@ THROTTLED = {"message": "Too many requests, please wait before trying again."}
 THROTTLING = {"x-amzn-ErrorType": "ThrottlingException:http://internal.amazon.com/coral/"}
 NO_TOKENS_TODAY = {"message": "Too many tokens per day, please wait before trying again."}
 BUSY = {"error": "server busy, please try again.  maximum pending requests exceeded"}
+EXCEEDED = "You exceeded your current quota.\n* Quota exceeded for metric: m, limit: 10, model: g"
+FULL = "The model is overloaded. Please try again later."
 RATE_LIMIT, QUOTA, TRANSIENT = FailureKind.RATE_LIMIT, FailureKind.QUOTA, FailureKind.TRANSIENT
 
 
@@ -133,6 +135,14 @@ RATE_LIMIT, QUOTA, TRANSIENT = FailureKind.RATE_LIMIT, FailureKind.QUOTA, Failur
             "gemini", 429, exhausted(quota_failure("GenerateRequestsPerDayPerProject")),
             {}, QUOTA, None, False,
         ),
+        (  # its words are the same for a minute and a day
+            "gemini", 429, {"error": {**exhausted(
+                quota_failure("GenerateRequestsPerMinutePerProject"), retry_info("9s")
+            )["error"], "message": EXCEEDED}},
+            {}, RATE_LIMIT, 9, False,
+        ),
+        ("gemini", 503, {"error": {"code": 503, "status": "UNAVAILABLE", "message": FULL}}, {},
+         TRANSIENT, None, True),
         ("bedrock", 429, THROTTLED, THROTTLING, RATE_LIMIT, None, False),
         ("bedrock", 429, NO_TOKENS_TODAY, THROTTLING, QUOTA, None, False),
         ("bedrock", 503, {"message": "busy"}, {}, TRANSIENT, None, False),

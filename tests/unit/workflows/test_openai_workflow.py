@@ -338,3 +338,10 @@ def test_a_file_that_is_too_large_is_refused(folder, monkeypatch):
     workflow = openai(model=Recorder(), prompt="a", images=["{{photo}}"], folder=folder)
     with pytest.raises(DatasetError, match=r"'big.png' is larger than 1 MB"):
         workflow.seen(item(photo="big.png"))
+
+
+def test_the_trace_has_the_time_of_the_first_token_and_the_answer_has_not():
+    workflow = openai(model=Recorder(first_token_s=0.25), prompt="{{question}}")
+    answered = call(workflow, item(question="a"))
+    assert answered.trace[0]["first_token_s"] == 0.25
+    assert answered.value == "ok"

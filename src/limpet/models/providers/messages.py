@@ -1,5 +1,7 @@
 """What is in a message as Chat Completions has it, for providers with messages of their own?"""
 
+import binascii
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -65,6 +67,18 @@ def _source(kind: str, address: str, name: str = "") -> Source:
         return Source(kind, "", address, is_address=True, name=name)
     media = head.removeprefix("data:").removesuffix(";base64").partition(";")[0]
     return Source(kind, media, data, is_address=False, name=name)
+
+
+def decoded(file: Source) -> str:
+    """Return the text of a file.
+
+    Raises:
+        PermanentError: It is none.
+    """
+    try:
+        return b64decode(file.data, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise PermanentError(f"the file {file.name!r} is not a text in UTF-8 and base64") from None
 
 
 def text_of(message: Mapping[str, Any], provider: str) -> str:
@@ -194,7 +208,7 @@ def completion_of(
         reasoning: What the model thought.
         refusal: What it said when it refused.
         logprobs: The log probability of each token.
-        why: The provider's own reason, if a filter or an error ended it.
+        why: The provider's own reason, shown if a limit, a filter or an error ended it.
         **more: `usage` and `model`, as the provider reports them.
     """
     tools = [

@@ -37,7 +37,7 @@ export function readable(value, { raw = false, name = "value" } = {}) {
 /** Return the same for a value that is mostly a few words: these as text. */
 export function readableInline(value, options = {}) {
   const isLong = value !== null && typeof value === "object";
-  return isLong || /\n|^\s*[{[]|^data:/.test(value) || value.length > MOST_INLINE || isMarkdown(String(value)) ? readable(value, options) : String(value);
+  return isLong || /\n|^\s*[{[]|^data:/.test(value) || value?.length > MOST_INLINE || isMarkdown(String(value)) ? readable(value, options) : String(value);
 }
 
 /** Return the button that switches between reading and raw text, with its key. */

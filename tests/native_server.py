@@ -39,14 +39,15 @@ class NativeServer:
         path = request.raw_path
         self.requests.append(Asked(request.method, path, request.headers.copy(), body))
         self.sent = sent
-        made = self._listed if request.method == "GET" else self._answer(body, number)
+        listed = self._listed(path) if callable(self._listed) else self._listed
+        made = listed if request.method == "GET" else self._answer(body, number)
         made = made if isinstance(made, Raw) else raw(made)
         return web.Response(body=made.body, status=made.status, headers=made.headers)
 
 
 @contextmanager
 def native_server(answer, listed=None):
-    """Run a server; `listed` is its list of models."""
+    """Run a server; `listed` is its list of models, or a function of the path."""
     server = NativeServer(answer, raw({}, 404) if listed is None else listed)
     with served_by(server.handle) as server.url:
         yield server

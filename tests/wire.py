@@ -3,7 +3,7 @@
     @pytest.mark.parametrize("wire", WIRES, ids=str)
     def test_…(wire):
         with model_server(raw(wire.body("hello"))) as server:
-            model = provider_api(wire.name, server.url, model="m", key=None)
+            model = provider_api(wire.name, server.url.removesuffix("/v1"), model="m", key=None)
 
 The words are those that the vendors' SDKs read: `tests/peers/test_provider_sdks.py` asks them.
 """

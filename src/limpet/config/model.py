@@ -110,7 +110,7 @@ def _variable(value: Any) -> Any:
 def _secret_key(value: Any) -> Any:
     # Only from a variable: the file is stored with the run, and shared.
     if isinstance(value, str) and not isinstance(value, Substituted):
-        hint = "write key: ${OPENAI_API_KEY}, and set that variable in the environment"
+        hint = "write ${NAME} in its place, and set the variable NAME in the environment"
         raise PydanticCustomError("flaw", "must not be in the file", {"flaw_hint": hint})
     if isinstance(value, str) and not value.strip():
         raise PydanticCustomError("flaw", "is empty", {"flaw_hint": "set it to the key"})

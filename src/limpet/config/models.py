@@ -104,7 +104,7 @@ def created_client(
         path: Its path in the file.
         findings: Collects the problems.
     """
-    kind = _provider_in(section, path, findings)
+    kind = _provider_in(section, given, path, findings)
     if kind is None:
         return None
     address: Any = getattr(section, kind)
@@ -116,6 +116,7 @@ def created_client(
     for name in ("key", "keys"):  # as written, so that errors name the variables
         if name in given:
             arguments[name] = _as_written(given[name])
+            given = {**given, name: arguments[name]}
     if path[0] == "models":
         arguments["name"] = str(path[-1])
     api = "openai" if arguments.pop("api", "chat") == "chat" else "responses"
@@ -131,11 +132,17 @@ def created_client(
 
 
 def _provider_in(
-    section: ModelSection | PromptSection, path: KeyPath, findings: Findings
+    section: ModelSection | PromptSection,
+    given: Mapping[str, Any],
+    path: KeyPath,
+    findings: Findings,
 ) -> str | None:
     """Return the one provider of a section that has all it needs; else report what is wrong."""
     named = {name: getattr(section, name) for name in PROVIDERS}
     kinds = only_one(PROVIDERS, {name: 1 for name, value in named.items() if value}, path, findings)
+    if not kinds and "openai" in given:
+        must = "needs the address of a server"
+        return findings.add((*path, "openai"), must, f"for example {EXAMPLE}")
     if not kinds:
         one_of = f"needs {', '.join(PROVIDERS[:-1])} or {PROVIDERS[-1]}"
         return findings.add(path, one_of, f"for example {EXAMPLE}; {_OTHERS}")

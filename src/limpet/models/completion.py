@@ -3,9 +3,11 @@
 The response is untrusted: each field may be missing or have another type.
 """
 
+import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from limpet.errors import InvalidReplyError, LimpetError, TransientError
@@ -70,19 +72,32 @@ class Reading:
             LimpetError: It reports an error.
         """
         usage = self.usage(body)
-        choice = self._choice(body, headers, usage)
-        message = choice.get("message")
-        if not isinstance(message, Mapping):
-            raise self.invalid("the reply has no message", "", usage)
+        choices = self._choices(body, headers, usage)
+        read = functools.partial(self._read, headers=headers, schema=schema, usage=usage)
+        whole, model = read(choices[0]), body.get("model")
+        return replace(
+            whole,
+            model=model if isinstance(model, str) else None,
+            first_token_s=first_token_s,
+            alternatives=[*_texts_of(one for one in choices[1:] if _is_whole(one, read))],
+        )
+
+    def _read(
+        self,
+        choice: Mapping[str, Any],
+        headers: Mapping[str, str],
+        schema: Schema | None,
+        usage: Usage | None,
+    ) -> Reply:
+        """Return the reply in a choice. Raises as `reply` does."""
+        message = self._message(choice, headers, usage)
         text, finish = _text_of(message.get("content")), choice.get("finish_reason")
-        finish = finish if isinstance(finish, str) else None
+        finish, why = finish if isinstance(finish, str) else None, self._why(choice)
         calls = _calls_of(message)
         if refusal := message.get("refusal"):
             raise self.invalid(f"the model refuses: {self._show(refusal)}", str(refusal), usage)
         if finish == "content_filter":
-            raise self.invalid(
-                f"a content filter stopped the reply{self._why(choice)}", text or "", usage
-            )
+            raise self.invalid(f"a content filter stopped the reply{why}", text or "", usage)
         parsed = None
         if schema is not None:
             # Some servers send the arguments as a value.
@@ -91,22 +106,20 @@ class Reading:
             if len(set(called)) > 1:
                 raise self.invalid(f"{len(called)} replies at once", "\n".join(called), usage)
             given = called[0] if called else text
-            parsed = self.parsed(given or "", schema, usage, finish)
+            parsed = self.parsed(given or "", schema, usage, finish, why)
         elif text is None and not calls:
-            hint = self._more_tokens if finish == "length" else None
-            raise self.invalid(f"the reply has no text (finish_reason: {finish})", "", usage, hint)
-        model, logprobs = body.get("model"), choice.get("logprobs")
+            more, hint = self._limit(why) if finish == "length" else ("", None)
+            said = f"the reply has no text (finish_reason: {finish}{more})"
+            raise self.invalid(said, "", usage, hint)
+        logprobs = choice.get("logprobs")
         return Reply(
             text or "",
             parsed,
             usage,
             finish,
-            model if isinstance(model, str) else None,
-            headers,
-            first_token_s=first_token_s,
+            headers=headers,
             tool_calls=[{**call, "arguments": _parsed(call["arguments"])} for call in calls],
             reasoning=_reasoning_of(message),
-            alternatives=[*_texts_of(body["choices"][1:])],
             logprobs=logprobs if isinstance(logprobs, Mapping) else None,
         )
 
@@ -116,27 +129,38 @@ class Reading:
         record_usage(usage)
         return usage
 
-    def _choice(
+    def _choices(
         self, body: Any, headers: Mapping[str, str], usage: Usage | None
+    ) -> list[Mapping[str, Any]]:
+        """Return the choices in the order of their numbers; without one, it is the first."""
+        if (error := self.error_in(body, headers)) is not None:
+            raise error
+        found = body.get("choices") if isinstance(body, Mapping) else None
+        choices = (
+            [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+        )
+        if not choices:
+            raise self.invalid(f"the response has no choices: {self._show(body)}", "", usage)
+        return sorted(choices, key=_index_of)
+
+    def _message(
+        self, choice: Mapping[str, Any], headers: Mapping[str, str], usage: Usage | None
     ) -> Mapping[str, Any]:
-        choices = body.get("choices") if isinstance(body, Mapping) else None
-        choice = choices[0] if isinstance(choices, list) and choices else None
         # Gateways put their provider's error into the response, or into the choice.
-        for holder in (body, choice):
-            if (error := self.error_in(holder, headers)) is not None:
-                raise error
-        if isinstance(choice, Mapping):
-            if choice.get("finish_reason") == "error":
-                raise TransientError(
-                    f"{self._where}: the reply ended with an error{self._why(choice)}"
-                )
-            return choice
-        raise self.invalid(f"the response has no choices: {self._show(body)}", "", usage)
+        if (error := self.error_in(choice, headers)) is not None:
+            raise error
+        if choice.get("finish_reason") == "error":
+            raise TransientError(f"{self._where}: the reply ended with an error{self._why(choice)}")
+        message = choice.get("message")
+        if not isinstance(message, Mapping):
+            raise self.invalid("the reply has no message", "", usage)
+        return message
 
     def _why(self, choice: Mapping[str, Any]) -> str:
         """Return the provider's own reason, which a provider's translation may add."""
         why = choice.get("finish_message")
-        return f": {self._show(why)}" if isinstance(why, str) and why else ""
+        is_said = isinstance(why, str) and why not in ("", choice.get("finish_reason"))
+        return f": {self._show(why)}" if is_said else ""
 
     def error_in(self, body: Any, headers: Mapping[str, str]) -> LimpetError | None:
         """Return the error in a response with status 200, as gateways send it."""
@@ -147,8 +171,17 @@ class Reading:
             return status_error(self._where, status, headers, body, self._show(error))
         return TransientError(f"{self._where}: the response is an error: {self._show(error)}")
 
+    def _limit(self, why: str) -> tuple[str, str | None]:
+        """Return why a reply was cut off if more tokens do not help, and the hint if they do."""
+        return ("", self._more_tokens) if not why or "token" in why.lower() else (why, None)
+
     def parsed(
-        self, text: str, schema: Schema, usage: Usage | None, finish: str | None = None
+        self,
+        text: str,
+        schema: Schema,
+        usage: Usage | None,
+        finish: str | None = None,
+        why: str = "",
     ) -> Any:
         """Return the value in a text, which must fit the schema.
 
@@ -156,12 +189,9 @@ class Reading:
             InvalidReplyError: It does not.
         """
         if finish == "length":
-            raise self.invalid(
-                f"the reply is truncated (finish_reason: length): {self._show(text)}",
-                text,
-                usage,
-                hint=self._more_tokens,
-            )
+            more, hint = self._limit(why)
+            said = f"the reply is truncated (finish_reason: length{more}): {self._show(text)}"
+            raise self.invalid(said, text, usage, hint)
         try:
             value = parse_reply(text)
         except ValueError as error:
@@ -230,10 +260,23 @@ def _reasoning_of(message: Mapping[str, Any]) -> str | None:
     return next((text for text in thoughts if isinstance(text, str) and text), None)
 
 
-def _texts_of(choices: list[Any]) -> Iterator[str]:
+def _index_of(choice: Mapping[str, Any]) -> int:
+    index = choice.get("index")
+    return index if type(index) is int else 0
+
+
+def _is_whole(choice: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Reply]) -> bool:
+    """Return whether a choice could be the reply, and was not cut off."""
+    try:
+        return read(choice).finish != "length"
+    except LimpetError:
+        return False
+
+
+def _texts_of(choices: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the text of each choice, or its reply in the form of a tool call."""
     for choice in choices:
-        message = choice.get("message") if isinstance(choice, Mapping) else None
+        message = choice.get("message")
         if isinstance(message, Mapping):
             called = [call["arguments"] for call in _calls_of(message) if call["name"] == TOOL]
             text = _as_text(called[0]) if called else _text_of(message.get("content"))

@@ -4,8 +4,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from limpet.errors import LimpetError, PermanentError, SetupError
-from limpet.transport.failures import NOT_FOUND, WRONG_METHOD, Show, said_error, status_error
+from limpet.errors import LimpetError, PermanentError, QuotaExhaustedError, SetupError
+from limpet.transport.failures import (
+    NOT_FOUND,
+    WRONG_METHOD,
+    Show,
+    StatusError,
+    said_error,
+    status_error,
+)
 
 BAD_REQUEST, UNAUTHORIZED, FORBIDDEN = 400, 401, 403
 _REFUSES_REQUEST = (BAD_REQUEST, 422, 501)  # servers differ
@@ -13,12 +20,14 @@ _OF_ONE_REQUEST = frozenset(
     {"context_length_exceeded", "content_filter", "string_above_max_length", "invalid_prompt"}
 )
 KEY_REFUSED, MODEL_MISSING = "invalid_api_key", "model_not_found"
+QUOTA_EXHAUSTED = "insufficient_quota"
 _MISSING_CODES = frozenset({MODEL_MISSING, "model_decommissioned", "deploymentnotfound"})
 _SAYS_MISSING = re.compile(r"(?is)\bmodels?\W.{0,200}(?:not found|not exist)|invalid model name")
 _ABOUT_KEY = re.compile(r"(?i)key|token|credential|permission|auth|access|denied|organi[sz]ation")
 _ABOUT_PROMPT = re.compile(r"(?i)moderation|flagged|content|policy")
 
 
+QUOTA_HINT = "top up the account or wait for its reset, then run again"
 PATH_HINT = "check the address; most servers' addresses end with /v1"
 
 
@@ -72,6 +81,8 @@ def refusal(
     message, code = str(error), _code_in(body)
     if status == UNAUTHORIZED or code == KEY_REFUSED:
         return KeyRefusedError(message, hint=key)
+    if code == QUOTA_EXHAUSTED and not isinstance(error, StatusError):  # the pacer reads those
+        return QuotaExhaustedError(message, hint=QUOTA_HINT)
     if status == FORBIDDEN and not answered and _is_about_key(said):
         return KeyRefusedError(message, hint=key)
     if status in (BAD_REQUEST, NOT_FOUND):

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import TypeVar
 
 from limpet.errors import LimpetError, QuotaExhaustedError, SetupError, wrong_argument
-from limpet.models.failures import KeyRefusedError
+from limpet.models.failures import QUOTA_HINT, KeyRefusedError
 from limpet.pacing.observation import carrying_endpoint
 from limpet.pacing.signals import classify
 from limpet.transport.address import flaw_of_header
@@ -184,8 +184,7 @@ class Keys:
         hints = dict.fromkeys(error.hint for error in self.aside.values() if error.hint)
         if all(isinstance(error, KeyRefusedError) for error in self.aside.values()):
             return SetupError(message, hint="; ".join(hints))
-        hint = "; ".join(["top up the account or wait for its reset, then run again", *hints])
-        return QuotaExhaustedError(message, hint=hint)
+        return QuotaExhaustedError(message, hint="; ".join(dict.fromkeys([QUOTA_HINT, *hints])))
 
 
 def _is_of_key(error: LimpetError) -> bool:

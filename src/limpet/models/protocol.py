@@ -28,7 +28,8 @@ class Reply:
         tool_calls: The `name` and `arguments` of each tool call, with its `id` if it has one.
             Arguments are parsed; text if they are not JSON.
         reasoning: What the model thought, if the server reports it beside the text.
-        alternatives: The texts of the other replies, if several were requested: `n=3`.
+        alternatives: The texts of the other replies, if several were requested: `n=3`. One that
+            is cut off, filtered or does not fit the schema is left out.
         logprobs: The log probabilities, if requested, as Chat Completions has them.
     """
 

@@ -26,9 +26,10 @@ from limpet.models.failures import (
     said_in,
 )
 from limpet.models.keys import Key, Keys
-from limpet.models.provider import Provider, owner_of, provider
+from limpet.models.provider import Provider, other_owner, provider_at
 from limpet.secrets.known import may_be_secret
-from limpet.text import did_you_mean
+from limpet.secrets.masking import Mask
+from limpet.text import did_you_mean, one_line
 from limpet.transport.address import Address
 from limpet.transport.client import CallOptions, Client, client_for
 from limpet.transport.failures import SUCCESSES, said_error
@@ -49,13 +50,13 @@ class SharedClient:
 
     Attributes:
         client: The client.
-        models: The names of the server's models, once listed.
+        models: The names of the server's models, once listed, by where they are listed.
         listing: Held by the call that lists them.
     """
 
     def __init__(self, client: Client, forget: Callable[[], object]) -> None:
         self.client = client
-        self.models: list[str] | None = None
+        self.models: dict[str, list[str]] = {}
         self.listing = asyncio.Lock()
         self._forget = forget
         self._uses = 0
@@ -146,7 +147,7 @@ class ModelServer:
         versions = [] if api_version is None else [urlencode({"api-version": api_version})]
         self._query = "&".join([*filter(None, [query]), *versions])
         path = "" if address.path == "/" else address.path.rstrip("/")
-        self.where = f"{model} at {str(URL(address.origin)).rstrip('/')}{path}"
+        self.where = f"{one_line(model)} at {str(URL(address.origin)).rstrip('/')}{path}"
         self.keys = Keys(keys, endpoints, self.where)
         self.reading = Reading(self.where, self.show, model, provider.most)
         # For each `open`, the client of each key.
@@ -165,9 +166,10 @@ class ModelServer:
 
     @property
     def secrets(self) -> Iterable[str]:
-        """The key, the values of the headers and the credentials in the address."""
+        """The keys, what signs, the values of the headers and the credentials in the address."""
         others = client_for("openai_api", self._address, self._options).secrets
-        return {*others, *filter(None, (key.value for key in self.keys.keys))}
+        keys = filter(None, (key.value for key in self.keys.keys))
+        return {*others, *keys, *self.provider.secrets}
 
     def url(self, path: str) -> URL:
         """Return the URL of a path under the address."""
@@ -184,20 +186,39 @@ class ModelServer:
         """Read the keys, and check that the server accepts connections.
 
         Raises:
-            SetupError: A key's environment variable is not set, or two keys are the same.
+            SetupError: A key's environment variable is not set, two keys are the same, one is
+                another company's, or nothing signs requests where something has to.
             EndpointDownError: No connection is possible.
             LimpetError: The environment names a proxy or certificates that cannot be used.
         """
         opened_here = self._clients.setdefault(asyncio.get_running_loop(), [])
+        if None in (values := self.keys.read()) and not self._is_authorized:
+            await self.provider.get_ready(self._address.url)
+        self._check_owners(values)
         async with AsyncExitStack() as opening:  # closes those that are open if one fails
             clients = []
-            for key in self.keys.read():
+            for key in values:
                 clients.append(await self._opened(key))
                 opening.push_async_callback(clients[-1].close)
             opening.pop_all()
         if not opened_here:
             self.keys.begin()
         opened_here.append(clients)
+
+    def _check_owners(self, keys: Sequence[str | None]) -> None:
+        # A gateway's keys may look like anything.
+        company = provider_at(self._address.host)
+        for number, key in enumerate(keys if company else ()):
+            if company and (owner := other_owner(key or "", company)):
+                name, hint = self.keys.name(number), self.keys.keys[number].hint
+                raise SetupError(
+                    f"{self.where}: the key {name} looks like one of {owner}", hint=hint
+                )
+
+    @property
+    def _is_authorized(self) -> bool:
+        names = {name.lower() for name in self._options.get("headers") or {}}
+        return "authorization" in names or self._address.authorization is not None
 
     async def _opened(self, key: str | None) -> SharedClient:
         options = self._with_key(key)
@@ -238,7 +259,7 @@ class ModelServer:
 
     def show(self, value: object) -> str:
         """Return a server's text for a message: on one line, shortened, without secrets."""
-        shown = value
+        shown: object = Mask(self.provider.secrets).shown(value) if self.provider.secrets else value
         for shared in self._shared:
             shown = shared.client.show(shown)
         return str(shown)
@@ -264,21 +285,26 @@ class ModelServer:
             raise PermanentError(f"{self.where}: cannot be sent as JSON: {error}") from None
         number = self.keys.take()
         shared = self._shared[number]
-        reading = functools.partial(self._read, number, read or self.json)
         signed: Mapping[str, str] = {}
         if self.keys.keys[number].value is None:
             signed = await self.provider.signed(str(url), encoded)
+        reading = functools.partial(self._read, number, signed, read or self.json)
         try:
             return await shared.client.ask("POST", url, encoded, reading, self.where, signed)
         except (ModelMissingError, PathMissingError) as error:
             raise await self._with_near_names(shared, error) from None
 
-    async def _read(self, number: int, read: Read, reply: HttpReply) -> Response:
+    async def _read(
+        self, number: int, signed: Mapping[str, str], read: Read, reply: HttpReply
+    ) -> Response:
+        signature = signed.get("Authorization", "")
+        hidden = Mask([*self.provider.secrets, signature, signature.rpartition("=")[2]])
         if reply.status in SUCCESSES:
             response = await read(reply)
             self._answered.add(number)
-            return response
-        raw = await reply.beginning()
+            # A run knows only the credentials that it began with, and no signature.
+            return response._replace(body=hidden.data(response.body)[0])
+        raw = hidden.data(await reply.beginning())[0]
         try:
             body = parse_json(raw)
         except ValueError:
@@ -291,10 +317,8 @@ class ModelServer:
     def _key_hint(self, key: Key) -> str:
         if key.value is None and self.provider.keyless_hint:
             return self.provider.keyless_hint
-        own, owner = self.provider.prefixes, owner_of(key.value or "")
-        if owner is None or own in ((), provider(owner).prefixes):
-            return key.hint
-        return f"this looks like a key of {owner}; {key.hint}"
+        owner = other_owner(key.value or "", self.provider)
+        return f"this looks like a key of {owner}; {key.hint}" if owner else key.hint
 
     @property
     def _address_hint(self) -> str:
@@ -327,16 +351,18 @@ class ModelServer:
 
         An unspecific 404 means the model is missing, if the server lists others.
         """
+        place = str(self.url(self.provider.models_path))
         async with shared.listing:  # many calls fail at once, and one list is enough
-            if shared.models is None:
-                shared.models = await self._list(shared.client)
+            if place not in shared.models:
+                shared.models[place] = await self._list(shared.client)
+        models = shared.models[place]
         is_path = isinstance(error, PathMissingError)
         if is_path and self.provider.address:
             error = PathMissingError(str(error), hint=self._address_hint)
-        if not shared.models or (is_path and self._model in shared.models):
+        if not models or (is_path and self._model in models):
             return error
-        known = ", ".join(map(shared.client.show, shared.models[:_MOST_LISTED]))
-        near = did_you_mean(self._model, shared.models)
+        known = ", ".join(map(shared.client.show, models[:_MOST_LISTED]))
+        near = did_you_mean(self._model, models)
         kind = PathMissingError if is_path else SetupError
         return kind(f"{error}{near}", hint=f"the server has {known}")
 

@@ -176,7 +176,8 @@ def provider_api(
         ValueError: An option has a value that is not allowed.
     """
     own = _provider(provider)
-    string(model=model)
+    own.is_keyless = key is None
+    _check_name(string(model=model))
     true_or_false(stream=stream)
     true_or_false(cache=cache)
     if reply not in _REPLIES:
@@ -190,9 +191,11 @@ def provider_api(
             "base_url", f"is needed: {own.name} has no address of its own", hint=own.address_hint
         )
     address = Address(own.address if base_url is None else base_url, "base_url")
-    path = own.path(model, stream=stream)
-    if address.path.rstrip("/").endswith(path):
-        raise wrong_argument("base_url", f"must be the address without {path}")
+    base = address.url.partition("?")[0].rstrip("/")
+    for end in (own.path(model, stream=stream).partition("?")[0], *own.versions):
+        if address.path.rstrip("/").endswith(end):
+            flaw = f"must be the address without {end}: {base.removesuffix(end)}"
+            raise wrong_argument("base_url", flaw)
     headers = checked_headers(options.get("headers"))
     if organization is not None:
         headers["OpenAI-Organization"] = string(organization=organization)
@@ -230,6 +233,13 @@ def _provider(name: Any) -> Provider:
 _ELSEWHERE = {
     "vertex": "use openai with Vertex AI's compatible address, LiteLLM's proxy, or a function",
 }
+
+
+def _check_name(model: str) -> None:
+    try:
+        model.encode()
+    except UnicodeEncodeError:
+        raise wrong_argument("model", "has a character that cannot be sent", model) from None
 
 
 def _check_abilities(own: Provider, reply: str, asked: Mapping[str, bool]) -> None:

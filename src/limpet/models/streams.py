@@ -1,6 +1,7 @@
 """What is in a streamed reply?
 
-It is a stream of events, each a piece of the reply as JSON: after `data:`, or alone on its line.
+It is a stream of events, each a piece of the reply as JSON: after `data:`, which may be on several
+lines, or alone on its line.
 The provider joins them into one response, as if it had not been streamed.
 """
 
@@ -50,6 +51,7 @@ class _Stream:
         self._started = started
         self._first_token_s: float | None = None
         self._open_line: list[bytes] = []
+        self._data: list[bytes] = []
         self._done = False
 
     def feed(self, chunk: bytes) -> None:
@@ -62,14 +64,22 @@ class _Stream:
             self._open_line.append(line)
 
     def _end_line(self) -> None:
-        line = b"".join(self._open_line).strip()
+        line = b"".join(self._open_line).strip().removeprefix(b"\xef\xbb\xbf")
         self._open_line.clear()
-        if not line.startswith((_DATA, b"{")):
-            return  # a comment, or another field of an event
-        data = line.removeprefix(_DATA).strip()
+        data = line.removeprefix(_DATA).removeprefix(b" ")
+        if not line or data.startswith((b"{", _DONE)):  # some servers send no empty lines
+            self._end_event()
+        if line.startswith((_DATA, b"{")):  # others are comments, or other fields of an event
+            self._data.append(data)
+        if line.startswith(b"{"):
+            self._end_event()
+
+    def _end_event(self) -> None:
+        data = b"\n".join(self._data).strip()
+        self._data.clear()
         if data == _DONE:
-            self._done = True
-        elif not self._done:
+            self._done = self.joiner.ends_with_done
+        elif data and not self._done:
             self._add(self._parsed(data))
 
     def _parsed(self, data: bytes) -> Any:
@@ -94,9 +104,12 @@ class _Stream:
         """Return the response, once the stream has ended.
 
         Raises:
-            TransientError: It is incomplete.
+            TransientError: It is broken or incomplete.
         """
         self._end_line()
+        self._end_event()
+        if flaw := self.joiner.flaw:
+            raise TransientError(f"{self._server.where}: the stream is broken: {flaw}")
         if not (self._done or self.joiner.is_done):
             raise TransientError(f"{self._server.where}: the stream ended before the reply")
         body = self._server.provider.completion(self.joiner.joined())

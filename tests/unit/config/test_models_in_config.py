@@ -119,7 +119,7 @@ REFUSED = {
     "an address with too much": (
         DATA + "models:\n  a:\n    openai: http://x/v1/chat/completions\n    model: m\n"
         "workflow: app:answer\n",
-        "eval.yml:4: models.a.openai: must be the address without /chat/completions",
+        "eval.yml:4: models.a.openai: must be the address without /chat/completions: http://x/v1",
         None,
     ),
     "two providers": (
@@ -142,8 +142,26 @@ REFUSED = {
     ),
     "an openai without an address": (
         DATA + "models:\n  a: {openai: , model: m}\nworkflow: app:answer\n",
-        "eval.yml:3: models.a: needs openai, anthropic, gemini, ollama or bedrock",
-        f"for example {EXAMPLE}; {OTHERS}",
+        "eval.yml:3: models.a.openai: needs the address of a server",
+        f"for example {EXAMPLE}",
+    ),
+    "an address with the version": (
+        DATA + "workflow: {anthropic: 'https://api.anthropic.com/v1/', model: m, prompt: hi}\n",
+        (
+            "eval.yml:2: workflow.anthropic: must be the address without /v1: "
+            "https://api.anthropic.com"
+        ),
+        None,
+    ),
+    "a key twice": (
+        ASKED % 'prompt: hi, keys: ["${SOME_KEY}", "${SOME_KEY}"]',
+        "eval.yml:2: workflow.keys: ${SOME_KEY} appears twice",
+        None,
+    ),
+    "a key and keys": (
+        ASKED % 'prompt: hi, key: "${SOME_KEY}", keys: ["${OTHER_KEY}"]',
+        "eval.yml:2: workflow.keys: cannot be used with key",
+        None,
     ),
     "an API of another provider": (
         DATA + "workflow: {anthropic: , model: m, api: responses, prompt: hi}\n",
@@ -169,12 +187,12 @@ REFUSED = {
     "keys in the file": (
         ASKED % "prompt: hi, keys: [sk-literal-123456]",
         "eval.yml:2: workflow.keys.0: its value must not be in the file",
-        "write key: ${OPENAI_API_KEY}, and set that variable in the environment",
+        "write ${NAME} in its place, and set the variable NAME in the environment",
     ),
     "a key in the file": (
         ASKED % "prompt: hi, key: sk-literal-123456",
         "eval.yml:2: workflow.key: its value must not be in the file",
-        "write key: ${OPENAI_API_KEY}, and set that variable in the environment",
+        "write ${NAME} in its place, and set the variable NAME in the environment",
     ),
     "a key that is not set": (
         DATA + "workflow: app:answer\nmodels:\n  a:\n    openai: http://x/v1\n    model: m\n"
@@ -289,7 +307,8 @@ REFUSED = {
     ("text", "said", "hint"), REFUSED.values(), ids=[name.replace(" ", "-") for name in REFUSED]
 )
 def test_what_is_wrong_is_said_with_its_line(text, said, hint, folder, monkeypatch):
-    monkeypatch.setenv("EMPTY_KEY", "")
+    for name, value in {"EMPTY_KEY": "", "SOME_KEY": "some-key", "OTHER_KEY": "other-key"}.items():
+        monkeypatch.setenv(name, value)
     if "runs/old" in text:
         told, _ = refusal(text)
         assert told == said % folder

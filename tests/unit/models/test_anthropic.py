@@ -10,10 +10,10 @@ import json
 import pytest
 from model_server import failure, model_server, raw
 
-from limpet.errors import InvalidReplyError, LimpetError, PermanentError
+from limpet.errors import InvalidReplyError, LimpetError, PermanentError, TransientError
 from limpet.models import provider_api
 from limpet.models.providers.anthropic import Anthropic
-from limpet.pacing.signals import classify
+from limpet.pacing.signals import FailureKind, classify
 
 ASK = [{"role": "user", "content": "Is it right?"}]
 CACHED = {"cache_control": {"type": "ephemeral"}}
@@ -249,6 +249,20 @@ def test_a_turn_that_did_not_end_is_cut_off(reason):
     assert replied(text("It"), stop_reason=reason).finish == "length"
 
 
+@pytest.mark.parametrize("schema", [None, {"type": "object"}])
+def test_more_tokens_are_the_hint_only_if_they_were_the_limit(schema):
+    for reason in ("max_tokens", "pause_turn", "model_context_window_exceeded"):
+        answer = raw(response(stop_reason=reason))
+        with model_server(answer) as server, pytest.raises(InvalidReplyError) as caught:
+            asking(server, schema=schema)
+        if reason == "max_tokens":
+            assert "finish_reason: length)" in str(caught.value)
+            assert "allow more tokens" in caught.value.hint
+        else:
+            assert f"finish_reason: length: {reason})" in str(caught.value)
+            assert caught.value.hint is None
+
+
 @pytest.mark.parametrize("content", [[], [{"type": "text"}], [{"type": "thinking"}]])
 def test_a_turn_without_a_text_is_no_answer(content):
     error = failed(*content)
@@ -303,6 +317,26 @@ def test_parallel_tool_calls_are_joined_each_by_its_number():
     assert calls == [("t1", "f", {"a": 1}), ("t2", "g", {"b": 2}), ("t3", "h", {})]
     assert (reply.text, reply.finish) == ("", "tool_calls")
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (10, 5)
+
+
+TEXT = begun(0, type="text", text=""), delta(0, type="text_delta", text="It is")
+
+
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [
+        ([START, delta(0, type="text_delta", text="no"), *TEXT], "a block that never began"),
+        ([START, *TEXT, delta(1, type="citations_delta", citation={})], "block that never began"),
+        ([START, *TEXT, START, *TEXT], "a second message began"),
+        ([START, *TEXT, *TEXT], "a block began twice"),
+    ],
+)
+def test_a_stream_whose_parts_do_not_belong_together_may_work_the_next_time(events, why):
+    whole = stream(*events, *ended("end_turn"))
+    with model_server(whole) as server, pytest.raises(TransientError, match=why) as caught:
+        asking(server, stream=True)
+    assert "the stream is broken" in str(caught.value)
+    assert classify(caught.value).kind is FailureKind.TRANSIENT
 
 
 def test_a_refusal_in_a_stream_says_why():

@@ -54,7 +54,7 @@ STREAMED = [
     delta(1, content=" day"),
     delta(0, content="y", logprobs={"content": TOKENS[1:]}),
     delta(1, finish="stop"),
-    delta(2, content="yz", finish="length"),
+    delta(2, content="yz", finish="stop"),
     delta(0, finish="stop"),
 ]
 
@@ -87,12 +87,38 @@ def test_a_stream_of_several_replies_is_over_when_all_are():
     assert asked(raw(body, 201, {"Content-Type": "text/event-stream"}), n=3).text == "hey"
 
 
-def test_with_a_schema_the_others_are_texts():
+def test_with_a_schema_the_others_are_the_texts_that_fit():
     call = {"function": {"name": "reply", "arguments": '{"a": 2}'}}
     others = [choice(1, '{"a": "x"}'), choice(2, None, tool_calls=[call]), choice(3, None)]
-    reply = asked(raw({"choices": [choice(0, '{"a": 1}'), *others, None, {"message": 5}]}), SCHEMA)
+    others += [choice(4, '{"a": 4}'), choice(5, "4"), None, {"message": 5}]
+    reply = asked(raw({"choices": [choice(0, '{"a": 1}'), *others]}), SCHEMA)
     assert reply.parsed == {"a": 1}
-    assert list(reply.alternatives) == ['{"a": "x"}', '{"a": 2}']
+    assert list(reply.alternatives) == ['{"a": 2}', '{"a": 4}']
+
+
+@pytest.mark.parametrize("schema", [None, SCHEMA])
+def test_another_reply_that_is_no_whole_answer_is_left_out(schema):
+    text = '{"a": 1}'
+    others = [
+        *(
+            {**choice(1, text), "finish_reason": end}
+            for end in ("length", "content_filter", "error")
+        ),
+        choice(4, text, refusal="I cannot"),
+        {**choice(5, text), "error": {"message": "overloaded"}},
+        choice(6, '{"a": 6}'),
+    ]
+    reply = asked(raw({"choices": [choice(0, text), *others]}), schema)
+    assert (reply.text, list(reply.alternatives)) == (text, ['{"a": 6}'])
+
+
+def test_replies_are_in_the_order_of_their_numbers():
+    numbers = [10, 1, 0, 2]
+    reply = asked(raw({"choices": [choice(one, str(one)) for one in numbers]}))
+    assert (reply.text, list(reply.alternatives)) == ("0", ["1", "2", "10"])
+    bare = [{"message": {"content": text}} for text in "ab"]
+    reply = asked(raw({"choices": bare}))
+    assert (reply.text, list(reply.alternatives)) == ("a", ["b"])
 
 
 @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from model_server import raw
 from native_server import native_server
 
+import limpet
 from limpet.errors import InvalidReplyError, LimpetError, PermanentError, SetupError, TransientError
 from limpet.models import provider_api
 from limpet.models.chat import _working_form
@@ -17,6 +18,7 @@ from limpet.models.completion import Reading
 from limpet.models.providers.bedrock import Bedrock
 from limpet.pacing.signals import FailureKind, classify
 from limpet.text import one_line
+from limpet.workflows import openai
 
 ASK = [{"role": "user", "content": "Is it right?"}]
 SCHEMA = {"type": "object", "properties": {"label": {"type": "string"}}, "required": ["label"]}
@@ -132,8 +134,11 @@ def test_only_s3_has_addresses_of_images():
 
     block = {"format": "png", "source": {"s3Location": {"uri": "s3://bucket/a.png"}}}
     assert sent(with_image("s3://bucket/a.png"))["messages"][0]["content"] == [{"image": block}]
-    with native_server(YES) as server, pytest.raises(PermanentError, match="by its address"):
+    with native_server(YES) as server, pytest.raises(PermanentError, match="an image cannot"):
         asking(server, with_image("https://h/a.png"))
+    file = {"type": "file", "file": {"file_data": "https://h/a.pdf"}}
+    with native_server(YES) as server, pytest.raises(PermanentError, match="a file cannot"):
+        asking(server, [{"role": "user", "content": [file]}])
     assert not server.requests
 
 
@@ -320,8 +325,87 @@ def test_a_request_without_a_key_is_signed_as_it_is_sent(model):
 def test_the_region_of_the_address_is_signed_not_that_of_the_environment():
     pytest.importorskip("botocore", reason="the extra bedrock")
     url = "https://bedrock-runtime.eu-west-1.amazonaws.com/model/m/converse"
-    headers = asyncio.run(Bedrock().signed(url, b"{}"))
+    bedrock = Bedrock()
+
+    async def headers():
+        await bedrock.get_ready(url)
+        return await bedrock.signed(url, b"{}")
+
+    headers = asyncio.run(headers())
     assert "/eu-west-1/bedrock/aws4_request" in headers["Authorization"]
+
+
+@pytest.fixture
+def _in_a_file(monkeypatch, tmp_path):
+    """Credentials that no variable names."""
+    pytest.importorskip("botocore", reason="the extra bedrock")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    lines = [f"aws_{name} = {secret}" for name, secret in SECRETS.items()]
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text("\n".join(["[default]", *lines]))
+
+
+SECRETS = {
+    "access_key_id": "AKIAOFAFILEOFAFILEOF",
+    "secret_access_key": "filesecretfilesecretfilesecretfile1",
+    "session_token": "FwoGtokenOfAFile/token+of+a+file==",
+}
+
+
+@pytest.mark.usefixtures("_in_a_file")
+def test_credentials_that_no_variable_names_sign():
+    with native_server(YES) as server:
+        asking_without_key(server)
+    asked = server.requests[0].headers
+    assert "Credential=AKIAOFAFILEOFAFILEOF/" in asked["Authorization"]
+    assert asked["X-Amz-Security-Token"] == SECRETS["session_token"]
+
+
+@pytest.mark.usefixtures("_in_a_file")
+@pytest.mark.parametrize("settings", [{}, {"base_url": None, "key": None}])
+def test_without_a_key_and_credentials_nothing_is_sent(tmp_path, settings):
+    (tmp_path / ".aws" / "credentials").unlink()
+    with native_server(YES) as server:
+        model = provider_api("bedrock", **{"base_url": server.url, "model": "m", **settings})
+        with pytest.raises(SetupError, match="no key, and no AWS credentials") as caught:
+            asyncio.run(model.open())
+    assert "AWS_BEARER_TOKEN_BEDROCK" in caught.value.hint
+    assert not server.requests
+
+
+@pytest.mark.usefixtures("_in_a_file")
+def test_a_gateway_that_takes_no_key_gets_no_credentials_of_a_file():
+    with native_server(YES) as server:
+        asking(server, key=None)
+    assert "Authorization" not in server.requests[0].headers
+
+
+@pytest.mark.usefixtures("_in_a_file")
+def test_what_signs_is_nowhere_in_a_run(tmp_path):
+    asked = []
+
+    def repeated(request, number):
+        headers = server.requests[-1].headers
+        said = f"{headers['X-Amz-Security-Token']} and {headers['Authorization']}"
+        asked.append(headers["Authorization"])
+        if number:
+            return raw({"message": f"refused: {said}"}, 400)
+        return replied({"text": f"yes: {said}"})
+
+    with native_server(repeated) as server:
+        model = provider_api("bedrock", server.url, model="m")
+        flow = openai(model=model, prompt="{{question}}")
+        rows = [{"id": f"{number}", "question": "?"} for number in range(2)]
+        result = limpet.evaluate(rows, flow, run=tmp_path / "run", pace=1)
+    assert result.items[0].output.value.startswith("yes: [redacted] and [redacted]")
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    everything = "".join(path.read_text(errors="replace") for path in files)
+    assert "refused: [redacted]" in everything
+    signatures = [authorization.rpartition("=")[2] for authorization in asked]
+    assert not [one for one in [*SECRETS.values(), *signatures] if one in everything]
+    assert {*SECRETS.values()} <= {*model.secrets}
 
 
 @pytest.mark.usefixtures("_credentials")

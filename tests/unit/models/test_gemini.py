@@ -470,9 +470,33 @@ def test_a_stream_of_several_candidates_is_joined_by_index():
     assert not joiner.is_done
     joiner.add(piece(text("a"), finishReason="STOP", logprobsResult=tokens))
     assert joiner.is_done
-    choices = Gemini().completion(joiner.joined())["choices"]
-    assert [choice["message"]["content"] for choice in choices] == ["Aa", "B"]
-    assert [token["token"] for token in choices[0]["logprobs"]["content"]] == ["a", "a"]
+    second, first = Gemini().completion(joiner.joined())["choices"]
+    assert [(one["index"], one["message"]["content"]) for one in (first, second)] == [
+        (0, "Aa"),
+        (1, "B"),
+    ]
+    assert [token["token"] for token in first["logprobs"]["content"]] == ["a", "a"]
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_candidates_are_in_the_order_of_their_numbers(is_streamed):
+    numbers = [10, 2, 0, 3]
+    made = [piece(text(f"{one}"), finishReason="STOP") for one in numbers]
+    for one, number in zip(made, numbers, strict=True):
+        one["candidates"][0]["index"] = number
+    made[3]["candidates"][0]["finishReason"] = "SAFETY"
+    made[2]["candidates"][0].pop("index")  # as zero may be
+    whole = {"candidates": [one["candidates"][0] for one in made]}
+    with native_server(events(*made) if is_streamed else raw(whole)) as server:
+        reply = asking(server, stream=is_streamed)
+    assert (reply.text, list(reply.alternatives)) == ("0", ["2", "10"])
+
+
+def test_a_stream_without_the_first_candidate_is_no_reply():
+    only = piece(text("B"), finishReason="STOP")
+    only["candidates"][0]["index"] = 1
+    error = failed(events(only), TransientError, stream=True)
+    assert "the stream ended before the reply" in str(error)
 
 
 @pytest.mark.parametrize("kept", range(3))

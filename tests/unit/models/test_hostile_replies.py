@@ -71,7 +71,8 @@ def changed(body, path, value):
 
 
 def asking(wire, server_url, schema=SCHEMA, **settings):
-    model = provider_api(wire.name, server_url, **{"model": "m", "key": None, **settings})
+    address = server_url.removesuffix("/v1")
+    model = provider_api(wire.name, address, **{"model": "m", "key": None, **settings})
 
     async def ask():
         await model.open()

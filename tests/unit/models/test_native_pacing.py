@@ -52,7 +52,9 @@ def exhausted(*details):
 
 def asking(wire, answer, **settings):
     with model_server(answer) as server:
-        model = provider_api(wire.name, server.url, model="m", key=None, **settings)
+        model = provider_api(
+            wire.name, server.url.removesuffix("/v1"), model="m", key=None, **settings
+        )
         return asyncio.run(ask(model))
 
 
@@ -190,7 +192,7 @@ def test_the_wait_that_gemini_names_in_the_body_is_kept():
     wire = WIRE["gemini"]
     body = wire.body("hello")
     with model_server(answer) as server:
-        model = provider_api("gemini", server.url, model="m", key=None)
+        model = provider_api("gemini", server.url.removesuffix("/v1"), model="m", key=None)
         executor = AsyncExecutor(lambda _: ask(model), exit_on_error=False)
         outputs, _ = asyncio.run(executor.execute([1]))
     assert outputs[0].text == "hello"

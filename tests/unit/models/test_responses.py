@@ -294,6 +294,26 @@ def test_reasoning_and_logprobs_are_beside_the_text():
     assert choice["logprobs"] == {"content": [logprob]}
 
 
+def test_a_comment_on_the_way_is_a_thought_and_not_the_answer():
+    comment = {**said("Let me look."), "phase": "commentary"}
+    reply = replied(comment, {**said("yes"), "phase": "final_answer"})
+    assert (reply.text, reply.reasoning) == ("yes", "Let me look.")
+    assert "the reply has no text" in str(failed(response(comment)))
+
+
+@pytest.mark.parametrize("reason", ["max_tool_calls", "new_in_2030", 5, None])
+def test_a_response_that_is_incomplete_for_any_reason_is_no_answer(reason):
+    details = {"reason": reason}
+    whole = response(said('{"a": 1}'), status="incomplete", incomplete_details=details)
+    with model_server(raw(whole)) as server:
+        assert asking(server).finish == "length"
+        with pytest.raises(InvalidReplyError, match="truncated") as caught:
+            asking(server, schema={"type": "object"})
+    if isinstance(reason, str):
+        assert f"(finish_reason: length: {reason})" in str(caught.value)
+        assert caught.value.hint is None
+
+
 def test_a_refusal_is_a_failure_with_its_words():
     error = failed(response(message({"type": "refusal", "refusal": "I can't help"})))
     assert isinstance(error, InvalidReplyError)
@@ -309,7 +329,7 @@ def test_a_response_that_is_incomplete_says_why():
     assert "allow more tokens" in error.hint
     filtered = {"reason": "content_filter"}
     error = failed(response(said("ye"), status="incomplete", incomplete_details=filtered))
-    assert "a content filter stopped the reply" in str(error)
+    assert str(error).endswith("a content filter stopped the reply")
 
 
 @pytest.mark.parametrize(
@@ -407,7 +427,8 @@ def test_a_stream_that_breaks_is_a_failure():
 
 def refused(provider, key):
     with model_server(failure(401, "Incorrect API key")) as server:
-        model = provider_api(provider, server.url, model="m", key=key)
+        address = server.url.removesuffix("/v1")
+        model = provider_api(provider, address, model="m", key=key)
 
         async def ask():
             await model.open()

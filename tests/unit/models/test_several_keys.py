@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 from e2e.servers import on_a_thread
-from model_server import ModelServer, failure, model_server
+from model_server import ModelServer, failure, model_server, raw
+from native_server import native_server
 
 import limpet
 from limpet.errors import LimpetError, QuotaExhaustedError, SetupError
@@ -278,3 +279,33 @@ def test_a_list_of_one_key_is_one_key():
 
 def test_all_its_keys_are_secrets():
     assert {A, B} <= set(openai_api("http://127.0.0.1:9", model="m", keys=["${KEY_A}", B]).secrets)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing.",
+        "You have reached your specified API usage limits. You will regain access on 2026-12-01.",
+    ],
+)
+def test_anthropic_without_credit_stops_the_run_and_is_asked_once(tmp_path, said):
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": said}}
+    with native_server(raw(error, 400)) as server:
+        model = provider_api("anthropic", server.url, model="m", key=None)
+        schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+        flow = openai(model=model, prompt="{{question}}", schema=schema)
+        with pytest.raises(QuotaExhaustedError, match=said[:30]) as caught:
+            limpet.evaluate(ROWS, flow, run=tmp_path / "run", pace=1)
+    assert "top up" in caught.value.hint
+    assert len(server.asked) == 1
+
+
+def test_anthropics_key_without_credit_is_set_aside(caplog):
+    error = {"type": "invalid_request_error", "message": "Your credit balance is too low to …"}
+    first = iter([raw({"type": "error", "error": error}, 400)])
+    fine = {"content": [{"type": "text", "text": "fine"}], "stop_reason": "end_turn"}
+    with native_server(lambda request, number: next(first, fine)) as server:
+        model = provider_api("anthropic", server.url, model="m", keys=["${KEY_A}", "${KEY_B}"])
+        assert asked(model, times=3) == ["fine"] * 3
+    (said,) = warnings_in(caplog)
+    assert "is set aside" in said

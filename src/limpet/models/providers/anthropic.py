@@ -1,19 +1,19 @@
 """Anthropic's Messages."""
 
-import binascii
-from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any
 
-from limpet.errors import PermanentError
-from limpet.models.failures import BadRequestError
-from limpet.models.provider import Joiner, Provider, Request
+from limpet.models.failures import QUOTA_EXHAUSTED, BadRequestError
+from limpet.models.provider import Joiner, Provider, Request, badness
 from limpet.models.providers.messages import (
     Marked,
     Source,
+    at,
     completion_of,
+    decoded,
     forced_tool,
     functions_of,
+    merged,
     parts_of,
     schema_of,
     split,
@@ -24,14 +24,11 @@ from limpet.models.providers.messages import (
 _CACHED = {"type": "ephemeral"}
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 _FINISHES = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
+    "end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length",
+    "model_context_window_exceeded": "length", "refusal": "content_filter",
     "pause_turn": "length",  # with a tool of the server: it would go on if asked again
-    "tool_use": "tool_calls",
-    "refusal": "content_filter",
-}
+}  # fmt: skip
+_OUT_OF_CREDIT = ("Your credit balance is too low", "You have reached your specified API usage")
 _TRANSLATED = {
     "cache", "max_completion_tokens", "messages", "model", "parallel_tool_calls",
     "reasoning_effort", "response_format", "stop", "tool_choice", "tools", "user",
@@ -43,6 +40,7 @@ class Anthropic(Provider):
 
     name = "anthropic"
     address = "https://api.anthropic.com"
+    versions = ("/v1",)
     key = "${ANTHROPIC_API_KEY}"
     prefixes = ("sk-ant-",)
     can = frozenset({"schema", "tools", "images", "documents", "stream", "caching"})
@@ -66,16 +64,14 @@ class Anthropic(Provider):
             body["stop_sequences"] = [stop] if isinstance(stop, str) else stop
         if request.get("user") is not None:
             body["metadata"] = {"user_id": request["user"]}
-        if ours:
-            body["system"] = _system(ours)
+        body |= {"system": _system(ours)} if ours else {}
         if tools := _tools(request):
             body["tools"] = tools
         if (choice := _choice(request)) is not None:
             body["tool_choice"] = choice
         if output := _output(request):
-            body["output_config"] = {**output, **body.get("output_config", {})}
-        if stream:
-            body["stream"] = True
+            body["output_config"] = merged(output, body.get("output_config"))
+        body |= {"stream": True} if stream else {}
         if request.get("cache"):
             _mark_constant(body)
         return body
@@ -84,24 +80,29 @@ class Anthropic(Provider):
         if not isinstance(body, Mapping) or not isinstance(body.get("content"), list):
             return body
         blocks = [block for block in body["content"] if isinstance(block, Mapping)]
-        texts, finish = _texts(blocks, "text"), body.get("stop_reason")
+        texts, reason = _texts(blocks, "text"), body.get("stop_reason")
+        said, kind = (text_in(body, "stop_details", name) for name in ("explanation", "category"))
         return completion_of(
             "".join(texts) if texts else None,
-            finish=_FINISHES.get(finish, finish) if isinstance(finish, str) else None,
+            finish=_finish_of(reason),
             calls=[
                 {"id": block.get("id"), "name": block["name"], "arguments": block.get("input")}
                 for block in blocks
                 if block.get("type") == "tool_use" and isinstance(block.get("name"), str)
             ],
             reasoning="".join(_texts(blocks, "thinking")),
-            why=text_in(body, "stop_details", "explanation")
-            or text_in(body, "stop_details", "category"),
+            why=said or kind or text_in(body, "stop_reason"),
             usage=_usage(body.get("usage")),
             model=body.get("model"),
         )
 
     def joiner(self) -> Joiner:
         return _Blocks()
+
+    def refusal(self, body: Any, headers: Mapping[str, str]) -> Any:  # noqa: ARG002
+        if text_in(body, "error", "message").startswith(_OUT_OF_CREDIT):  # its status is 400
+            return {**body, "error": {**body["error"], "code": QUOTA_EXHAUSTED}}
+        return body
 
 
 # ---- a request ----------------------------------------------------------------------------------
@@ -161,18 +162,11 @@ def _block(part: str | Source | Mapping[str, Any]) -> Mapping[str, Any]:
     if part.is_address:
         source = {"type": "url", "url": part.data}
     elif part.type.startswith("text/"):  # only a PDF may be in base64
-        source = {"type": "text", "media_type": "text/plain", "data": _decoded(part)}
+        source = {"type": "text", "media_type": "text/plain", "data": decoded(part)}
     if part.kind == "image":
         return {"type": "image", "source": source}
     title = {"title": part.name} if part.name else {}
     return {"type": "document", "source": source, **title}
-
-
-def _decoded(part: Source) -> str:
-    try:
-        return b64decode(part.data, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        raise PermanentError(f"the file {part.name!r} is not a text in UTF-8 and base64") from None
 
 
 def _tools(request: Request) -> list[Any]:
@@ -195,7 +189,7 @@ def _choice(request: Request) -> Any:
     if isinstance(choice, str):
         found = {"type": _CHOICES.get(choice, choice)}
     if request.get("parallel_tool_calls") is False and choice != "none":
-        found = {**(found or {"type": "auto"}), "disable_parallel_tool_use": True}
+        found = merged({"disable_parallel_tool_use": True}, found or {"type": "auto"})
     return found
 
 
@@ -208,9 +202,8 @@ def _output(request: Request) -> dict[str, Any]:
             hint="give it a JSON schema, with the type json_schema",
         )
     found: dict[str, Any] = {} if effort is None else {"effort": effort}
-    return (
-        found if schema is None else {**found, "format": {"type": "json_schema", "schema": schema}}
-    )
+    wanted = {"type": "json_schema", "schema": schema}
+    return found if schema is None else {**found, "format": wanted}
 
 
 def _mark_constant(body: dict[str, Any]) -> None:
@@ -227,17 +220,18 @@ def _mark_constant(body: dict[str, Any]) -> None:
 # ---- a response ---------------------------------------------------------------------------------
 
 
+def _finish_of(reason: Any) -> str | None:
+    return _FINISHES.get(reason, reason) if isinstance(reason, str) else None
+
+
 def _texts(blocks: list[Mapping[str, Any]], kind: str) -> list[str]:
-    texts = [block.get(kind) for block in blocks if block.get("type") == kind]
-    return [text for text in texts if isinstance(text, str)]
+    ours = (block.get(kind) for block in blocks if block.get("type") == kind)
+    return [text for text in ours if isinstance(text, str)]
 
 
 def _usage(reported: Any) -> Any:
     """Return a usage with the thinking tokens where we look for them."""
-    if not isinstance(reported, Mapping):
-        return reported
-    details = reported.get("output_tokens_details")
-    thought = details.get("thinking_tokens") if isinstance(details, Mapping) else None
+    thought = at(reported, "output_tokens_details", "thinking_tokens")
     return reported if thought is None else {**reported, "reasoning_tokens": thought}
 
 
@@ -251,17 +245,21 @@ class _Blocks(Joiner):
 
     def add(self, event: Any) -> bool:
         kind = event.get("type") if isinstance(event, Mapping) else None
+        if self.is_done and kind != "message_delta":
+            return False
+        index = str(at(event, "index"))
+        self.flaw = self.flaw or self._flaw_of(kind, index)
         if kind == "message_start" and isinstance(event.get("message"), Mapping):
             self.body = dict(event["message"])
         elif kind == "content_block_start" and isinstance(event.get("content_block"), Mapping):
-            self._blocks[str(event.get("index"))] = dict(event["content_block"])
+            self._blocks[index] = dict(event["content_block"])
             return bool(event["content_block"].get("type") == "tool_use")
         elif kind == "content_block_delta" and isinstance(event.get("delta"), Mapping):
-            return self._add_delta(str(event.get("index")), event["delta"])
+            return self._add_delta(index, event["delta"])
         elif kind == "message_delta":
             delta, usage = event.get("delta"), event.get("usage")
             if isinstance(delta, Mapping):
-                self.body |= {name: delta.get(name) for name in ("stop_reason", "stop_details")}
+                self._end(delta)
             if isinstance(usage, Mapping):
                 counts = {name: count for name, count in usage.items() if count is not None}
                 before = self.body.get("usage")
@@ -270,9 +268,21 @@ class _Blocks(Joiner):
             self.is_done = True
         return False
 
+    def _flaw_of(self, kind: Any, index: str) -> str:
+        if kind == "message_start" and (self.body or self._blocks):
+            return "a second message began"
+        if kind == "content_block_start" and index in self._blocks:
+            return "a block began twice"
+        is_lost = kind == "content_block_delta" and index not in self._blocks
+        return "a part of a block that never began" if is_lost else ""
+
+    def _end(self, delta: Mapping[str, Any]) -> None:
+        before, now = (_finish_of(one.get("stop_reason")) for one in (self.body, delta))
+        if badness(now) > badness(before):
+            self.body |= {name: delta.get(name) for name in ("stop_reason", "stop_details")}
+
     def _add_delta(self, index: str, delta: Mapping[str, Any]) -> bool:
-        name = {"input_json_delta": "partial_json"}.get(str(delta.get("type")))
-        name = name or str(delta.get("type")).removesuffix("_delta")
+        name = str(delta.get("type")).removesuffix("_delta").replace("input_json", "partial_json")
         text = delta.get(name)
         if index not in self._blocks or not isinstance(text, str):
             return False

@@ -5,13 +5,15 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from limpet.errors import PermanentError, SetupError
+from limpet.errors import PermanentError
 from limpet.models.failures import MODEL_MISSING
 from limpet.models.provider import Provider, Request
+from limpet.models.providers import aws
 from limpet.models.providers.messages import (
     Marked,
     Source,
@@ -31,13 +33,6 @@ from limpet.models.providers.messages import (
     tool_calls_of,
 )
 
-_TOKEN = "AWS_BEARER_TOKEN_BEDROCK"  # noqa: S105 - the name of its variable
-_CREDENTIALS = (
-    "AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-)  # fmt: skip
-"""One of them is set where there are AWS credentials."""
-_REGION_IN_HOST = re.compile(r"bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.")
 _OWN = frozenset({
     "additionalModelRequestFields", "additionalModelResponseFieldPaths", "guardrailConfig",
     "inferenceConfig", "outputConfig", "performanceConfig", "promptVariables", "requestMetadata",
@@ -59,6 +54,7 @@ _FORMATS = {
     "vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
 }  # fmt: skip
 _LONGEST_NAME = 200
+_A = {"image": "an image", "file": "a file"}
 _FINISHES = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -78,21 +74,22 @@ class Bedrock(Provider):
 
     name = "bedrock"
     address_hint = "set AWS_REGION, or give the address"
-    keyless_hint = f"check the AWS credentials and what they permit, or set {_TOKEN} to an API key"
+    keyless_hint = aws.HINT
     prefixes = ("ABSK", "bedrock-api-key-")
     can = frozenset({"schema", "tools", "images", "documents", "caching"})
     models_path = ""  # another server has the list
 
     def __init__(self) -> None:
-        region = _region()
+        region = aws.region()
         suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
         self.address = f"https://bedrock-runtime.{region}.{suffix}" if region else ""
-        self._credentials: Any = None
+        self._credentials = aws.Credentials()
 
     @property
     def key(self) -> str | None:  # type: ignore[override]  # it is only read
         """The variable with its key; None where requests are signed instead."""
-        return None if _TOKEN not in os.environ and _has_credentials() else f"${{{_TOKEN}}}"
+        signs = aws.is_named() or find_spec("botocore")
+        return None if aws.TOKEN not in os.environ and signs else f"${{{aws.TOKEN}}}"
 
     def path(self, model: str, *, stream: bool) -> str:  # noqa: ARG002
         return f"/model/{quote(model, safe='-._~')}/converse"
@@ -156,43 +153,16 @@ class Bedrock(Provider):
 
     # ---- a signature in place of a key ----------------------------------------------------------
 
+    async def get_ready(self, address: str) -> None:
+        if aws.is_named() or not self.is_keyless or aws.HOST.search(urlsplit(address).netloc):
+            self.secrets = await asyncio.to_thread(self._credentials.find)
+
     async def signed(self, url: str, body: bytes) -> Mapping[str, str]:
-        if not _has_credentials():
+        if not self.secrets:
             return {}
-        return await asyncio.to_thread(self._signed, url, body)  # it may fetch new credentials
-
-    def _signed(self, url: str, body: bytes) -> Mapping[str, str]:
-        try:
-            from botocore import auth, awsrequest, exceptions, session  # noqa: PLC0415 - an extra
-        except ImportError:
-            raise SetupError(
-                "bedrock: to sign requests with AWS credentials, botocore is needed",
-                hint=f"pip install 'limpet[bedrock]', or set {_TOKEN} to an API key",
-            ) from None
-        found = _REGION_IN_HOST.search(urlsplit(url).netloc)
-        region = found[1] if found else _region()
-        if not region:
-            raise SetupError("bedrock: no region to sign requests for", hint="set AWS_REGION")
-        request = awsrequest.AWSRequest(
-            "POST", url, data=body, headers={"Content-Type": "application/json"}
-        )
-        try:
-            self._credentials = self._credentials or session.Session().get_credentials()
-            frozen = self._credentials and self._credentials.get_frozen_credentials()
-            auth.SigV4Auth(frozen, "bedrock", region).add_auth(request)
-        except (exceptions.BotoCoreError, exceptions.ClientError) as error:
-            raise SetupError(
-                f"bedrock: no AWS credentials: {error}", hint=self.keyless_hint
-            ) from error
-        return dict(request.headers.items())
-
-
-def _region() -> str:
-    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""
-
-
-def _has_credentials() -> bool:
-    return any(os.environ.get(name) for name in _CREDENTIALS)
+        # It may fetch new credentials.
+        headers, self.secrets = await asyncio.to_thread(self._credentials.sign, url, body)
+        return headers
 
 
 # ---- a request ----------------------------------------------------------------------------------
@@ -227,7 +197,7 @@ def _block(part: str | Source | Mapping[str, Any]) -> Mapping[str, Any]:
     if part.is_address:
         if not part.data.startswith("s3://"):
             raise PermanentError(
-                f"bedrock: an {part.kind} cannot be given by its address, except in S3",
+                f"bedrock: {_A[part.kind]} cannot be given by its address, except in S3",
                 hint="give its content, as a data: address",
             )
         kind, source = PurePosixPath(part.data).suffix[1:], {"s3Location": {"uri": part.data}}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from limpet.models.provider import Joiner, Provider, Request
+from limpet.models.provider import Joiner, Provider, Request, badness
 
 _STREAMED = {"stream_options": {"include_usage": True}}
 _MOST_CALLS = _MOST_CHOICES = 128
@@ -32,6 +32,8 @@ class ChatCompletions(Provider):
 
 class _Pieces(Joiner):
     """Joins the deltas of a streamed completion, each of its choices for itself."""
+
+    ends_with_done = True
 
     def __init__(self) -> None:
         self.body: dict[str, Any] = {}
@@ -70,8 +72,8 @@ class _Choice:
 
     def add(self, piece: dict[str, Any]) -> bool:
         """Add a piece; return whether it has a part of the reply."""
-        if isinstance(piece.get("finish_reason"), str):
-            self.finish = piece["finish_reason"]
+        if badness(finish := piece.get("finish_reason")) > badness(self.finish):
+            self.finish = finish
         logprobs = piece.get("logprobs")
         for name, tokens in logprobs.items() if isinstance(logprobs, dict) else ():
             if isinstance(tokens, list):

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from limpet.models.failures import KEY_REFUSED
-from limpet.models.provider import Joiner, Provider, Request
+from limpet.models.provider import Joiner, Provider, Request, badness
 from limpet.models.providers.messages import (
     Source,
     ToolCall,
@@ -39,7 +39,6 @@ _TRANSLATED = {*_CONFIG, *_OTHERS.split()}
 _FUNCTION = {"name": "name", "description": "description", "parameters": "parametersJsonSchema"}
 _CHOICES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 # Models before the third take a number of tokens; these are those of Google's own translation.
-_WITH_BUDGETS = "gemini-2."
 _BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
 _FILTERS = """BLOCKLIST ESCALATION IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION IMAGE_SAFETY LANGUAGE
 MODEL_ARMOR PROHIBITED_CONTENT PUP_LIMITED_DISABLED RECITATION SAFETY SPII"""
@@ -60,6 +59,7 @@ class Gemini(Provider):
 
     name = "gemini"
     address = "https://generativelanguage.googleapis.com"
+    versions = ("/v1beta", "/v1beta/openai", "/v1")
     key = "${GEMINI_API_KEY}"
     prefixes = ("AIza",)
     can = Provider.can - {"caching", "embeddings"}  # it caches by itself
@@ -71,7 +71,7 @@ class Gemini(Provider):
     def path(self, model: str, *, stream: bool) -> str:
         name = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
         method = "streamGenerateContent?alt=sse" if stream else "generateContent"
-        return f"/v1beta/{quote(name)}:{method}"
+        return f"/v1beta/{quote(name).replace('../', '..%2F')}:{method}"
 
     def names(self, body: Any) -> list[str]:
         names = [text_in(one, "name") for one in mappings(body, "models")]
@@ -181,7 +181,7 @@ def _choice(request: Request) -> Any:
 def _config(request: Request) -> dict[str, Any]:
     config = renamed(request, _CONFIG)
     if (effort := request.get("reasoning_effort")) is not None:
-        with_budget = str(request["model"]).removeprefix("models/").startswith(_WITH_BUDGETS)
+        with_budget = str(request["model"]).removeprefix("models/").startswith("gemini-2.")
         level = {"thinkingLevel": str(effort).upper()}
         budget = {"thinkingBudget": _BUDGETS.get(str(effort), effort)}
         config["thinkingConfig"] = budget if with_budget else level
@@ -214,6 +214,10 @@ def _explained(reason: str, holder: Mapping[str, Any], said: str) -> str:
     return f"{reason}: {said}" if said else reason
 
 
+def _finish_of(candidate: Mapping[str, Any]) -> str | None:
+    return _FINISHES.get(text_in(candidate, "finishReason"), "error")
+
+
 def _choice_in(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
     parts = mappings(candidate, "content", "parts")
     # An empty text is none: one ends each stream, or carries the signature of a thought.
@@ -223,8 +227,7 @@ def _choice_in(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
         for part in parts
         if isinstance(call := part.get("functionCall"), Mapping) and text_in(call, "name")
     ]
-    reason = text_in(candidate, "finishReason")
-    finish = _FINISHES.get(reason, "error")
+    reason, finish = text_in(candidate, "finishReason"), _finish_of(candidate)
     choice: dict[str, Any] = completion_of(
         "".join(texts) or None,
         finish="tool_calls" if calls and finish == "stop" else finish,
@@ -232,6 +235,7 @@ def _choice_in(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
         reasoning="".join(text_in(part, "text") for part in parts if part.get("thought")),
         why=_explained(reason, candidate, text_in(candidate, "finishMessage")),
     )["choices"][0]
+    choice["index"] = candidate.get("index") or 0
     if logprobs := _logprobs(candidate):
         choice["logprobs"] = {"content": logprobs}
     return choice
@@ -274,20 +278,21 @@ class _Candidates(Joiner):
         for piece in pieces:
             index = str(piece.get("index") or 0)
             self._candidates.setdefault(index, []).append(piece)
-            if _FINISHES.get(text_in(piece, "finishReason"), "error"):
+            if _finish_of(piece):
                 self._ended.add(index)
-        all_ended = bool(self._ended) and len(self._ended) == len(self._candidates)
+        all_ended = "0" in self._ended and len(self._ended) == len(self._candidates)
         self.is_done = all_ended or bool(_blocked(self.body))
         parts = [part for piece in pieces for part in mappings(piece, "content", "parts")]
         return any(part.get("text") or part.get("functionCall") for part in parts)
 
     def joined(self) -> dict[str, Any]:
-        pieces = [one for _, one in sorted(self._candidates.items())]
-        return {**self.body, "candidates": [*map(_joined, pieces)]}
+        return {**self.body, "candidates": [*map(_joined, self._candidates.values())]}
 
 
 def _joined(pieces: list[Mapping[str, Any]]) -> dict[str, Any]:
-    whole = {name: value for piece in pieces for name, value in piece.items() if value is not None}
+    end = max(pieces, key=lambda piece: badness(_finish_of(piece)))
+    found = (pair for piece in (*pieces, end) for pair in piece.items())
+    whole: dict[str, Any] = {name: value for name, value in found if value is not None}
     whole |= {holder: {} for holder, _ in _JOINED}
     for holder, name in _JOINED:
         whole[holder][name] = [one for piece in pieces for one in mappings(piece, holder, name)]

@@ -1,5 +1,7 @@
 """What is in a message as Chat Completions has it, for providers with messages of their own?"""
 
+import binascii
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -67,6 +69,18 @@ def _source(kind: str, address: str, name: str = "") -> Source:
     return Source(kind, media, data, is_address=False, name=name)
 
 
+def decoded(file: Source) -> str:
+    """Return the text of a file.
+
+    Raises:
+        PermanentError: It is none.
+    """
+    try:
+        return b64decode(file.data, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise PermanentError(f"the file {file.name!r} is not a text in UTF-8 and base64") from None
+
+
 def text_of(message: Mapping[str, Any], provider: str) -> str:
     """Return the text of a message that may have nothing else.
 
@@ -125,7 +139,7 @@ class ToolCall(NamedTuple):
 def tool_calls_of(message: Mapping[str, Any]) -> Iterator[ToolCall]:
     """Yield the tool calls of a message."""
     calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
+    for call in calls if isinstance(calls, (list, tuple)) else ():
         function = call.get("function") if isinstance(call, Mapping) else None
         if isinstance(function, Mapping) and isinstance(function.get("name"), str):
             arguments = function.get("arguments")
@@ -157,11 +171,21 @@ def forced_tool(request: Request) -> str | None:
 
 
 def schema_of(request: Request) -> Mapping[str, Any] | None:
-    """Return the JSON schema that a reply must fit; None: none is asked for."""
+    """Return the JSON schema that a reply must fit; None: none is asked for.
+
+    Raises:
+        PermanentError: The format of the reply is none that we know.
+    """
     wanted = request.get("response_format")
-    inner = wanted.get("json_schema") if isinstance(wanted, Mapping) else None
-    schema = inner.get("schema") if isinstance(inner, Mapping) else None
-    return schema if isinstance(schema, Mapping) else None
+    schema = at(wanted, "json_schema", "schema")
+    if isinstance(schema, Mapping):
+        return schema
+    if wanted is not None and at(wanted, "type") not in ("text", "json_object"):
+        raise PermanentError(
+            "response_format: must be of the type text, json_object or json_schema",
+            hint='for example {"type": "json_schema", "json_schema": {"name": "x", "schema": …}}',
+        )
+    return None
 
 
 def completion_of(
@@ -184,7 +208,7 @@ def completion_of(
         reasoning: What the model thought.
         refusal: What it said when it refused.
         logprobs: The log probability of each token.
-        why: The provider's own reason, if a filter or an error ended it.
+        why: The provider's own reason, shown if a limit, a filter or an error ended it.
         **more: `usage` and `model`, as the provider reports them.
     """
     tools = [

@@ -34,6 +34,7 @@ class Ollama(Provider):
 
     name = "ollama"
     address = "http://localhost:11434"
+    versions = ("/v1", "/api")
     can = frozenset({"schema", "tools", "images", "logprobs", "seed", "stream", "embeddings"})
     embeddings_path = "/v1/embeddings"
     models_path = "/api/tags"
@@ -169,9 +170,9 @@ class _Pieces(Joiner):
         self._lists: dict[str, list[Any]] = {"tool_calls": [], "logprobs": []}
 
     def add(self, event: Any) -> bool:
-        if not isinstance(event, Mapping):
+        if not isinstance(event, Mapping) or self.is_done:
             return False
-        self.body, self.is_done = dict(event), self.is_done or event.get("done") is True
+        self.body, self.is_done = dict(event), event.get("done") is True
         message = event.get("message")
         message = message if isinstance(message, Mapping) else {}
         for name, texts in self._texts.items():

@@ -11,7 +11,6 @@ from limpet.models.providers.messages import completion_of, mappings, merged, te
 _PATH = "/responses"
 _DEPLOYMENT = re.compile(r"/deployments/[^/]+$")
 _LOGPROBS = "message.output_text.logprobs"
-_FINISHES = {"max_output_tokens": "length"}
 _TRANSLATED = {
     "logprobs", "max_completion_tokens", "max_tokens", "messages", "reasoning_effort",
     "response_format", "tool_choice", "tools", "verbosity",
@@ -45,7 +44,8 @@ class Responses(Provider):
             effort = {"effort": request["reasoning_effort"]}
             body["reasoning"] = merged(effort, body.get("reasoning"))
         if request.get("logprobs"):
-            body["include"] = [*(request.get("include") or ()), _LOGPROBS]
+            given = request.get("include") or ()  # what is no list is refused there
+            body["include"] = [*given, _LOGPROBS] if isinstance(given, (list, tuple)) else given
         if request.get("tools"):
             body["tools"] = [_tool(tool) for tool in request["tools"]]
         if request.get("tool_choice") is not None:
@@ -63,7 +63,7 @@ class Responses(Provider):
             return {**body, "error": error}
         if not isinstance(body.get("output"), list):
             return body
-        items = mappings(body, "output")
+        items = [*map(_as_thought, mappings(body, "output"))]
         parts = [*_parts(items, "message", "content")]
         texts = [part for part in parts if isinstance(part.get("text"), str)]
         calls = [
@@ -78,6 +78,7 @@ class Responses(Provider):
             reasoning="\n\n".join(filter(None, _thoughts(items))),
             refusal="".join(str(part["refusal"]) for part in parts if part.get("refusal")),
             logprobs=[one for part in texts for one in mappings(part, "logprobs")],
+            why=text_in(body, "incomplete_details", "reason"),
             usage=body.get("usage"),
             model=body.get("model"),
         )
@@ -185,7 +186,12 @@ def _finish(body: Mapping[str, Any]) -> str | None:
     if body.get("status") != "incomplete":
         return None
     reason = text_in(body, "incomplete_details", "reason")
-    return _FINISHES.get(reason, reason) or "length"
+    return reason if reason == "content_filter" else "length"
+
+
+def _as_thought(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message on the way to the answer as a thought; any other item as it is."""
+    return {**item, "type": "reasoning"} if item.get("phase") == "commentary" else item
 
 
 def _parts(items: list[Mapping[str, Any]], kind: str, name: str) -> Iterator[Mapping[str, Any]]:
@@ -199,23 +205,27 @@ def _thoughts(items: list[Mapping[str, Any]]) -> Iterator[str]:
         yield from (text_in(part, "text") for part in _parts(items, "reasoning", name))
 
 
+_ENDS = {"response.completed": 1, "response.incomplete": 2, "response.failed": 3, "error": 4}
+"""The events that end a stream; of several, the worst counts."""
+
+
 class _Events(Joiner):
     """Waits for the last event, which has the whole response."""
 
     def __init__(self) -> None:
         self.body: dict[str, Any] = {}
         self._error: dict[str, Any] | None = None
+        self._end = 0
 
     def add(self, event: Any) -> bool:
         kind = event.get("type") if isinstance(event, Mapping) else None
-        if not isinstance(kind, str):
+        if not isinstance(kind, str) or (self.is_done and _ENDS.get(kind, 0) <= self._end):
             return False
         if isinstance(event.get("response"), Mapping):
             self.body = dict(event["response"])
-        if kind in ("response.completed", "response.incomplete", "response.failed"):
-            self.is_done = True
-        elif kind == "error":
-            self.is_done = True
+        self._end = _ENDS.get(kind, 0)
+        self.is_done = self._end > 0
+        if kind == "error":
             self._error = {name: event.get(name) for name in ("code", "message", "param")}
         return kind.endswith(".delta") and bool(event.get("delta"))
 

@@ -52,7 +52,7 @@ def toolkit_config():
 
 def signed():
     with patch.dict(os.environ, AWS_ACCESS_KEY_ID="id", AWS_SECRET_ACCESS_KEY="secret"):  # noqa: S106
-        asyncio.run(provider("bedrock").signed("http://127.0.0.1:9/model/m/converse", b"{}"))
+        asyncio.run(provider("bedrock").get_ready("http://127.0.0.1:9"))
 
 
 # The module that is missing, the extra that has it, and what needs it.
@@ -76,7 +76,8 @@ def test_an_error_names_the_extra_that_is_missing(module, extra, use, tmp_path, 
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *more: None if name == module else find(name)
     )
-    monkeypatch.setitem(sys.modules, module, None)
+    for loaded in [module, *(name for name in sys.modules if name.startswith(f"{module}."))]:
+        monkeypatch.setitem(sys.modules, loaded, None)
     with pytest.raises(limpet.LimpetError) as raised:
         use()
     assert f"limpet[{extra}]" in str(raised.value.hint)

@@ -1,0 +1,303 @@
+"""What do the peers cost, keep, ask again and lose, beside Limpet?
+
+Each row (a table, a peer, a setting, a case) is measured in processes of its own, written to a file
+at once, and skipped by the next start. A peer that takes over five minutes for one is cut.
+
+    make bench-peers                                           all of it, in about an hour
+    python benchmarks/peers/run.py --only cost,kill --peers limpet,inspect --items 20
+    python benchmarks/peers/run.py --page                      only write what is there into the page
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from peer_list import HERE, PEERS, ROOT, commands, surroundings
+
+ROWS = ROOT / ".peers" / "rows.jsonl"
+PATIENCE_S = 300
+LATENCY_S = 0.2
+KILLS = 5
+ALLOWED = 20  # calls a second, where the server has a limit
+EDITS = {
+    "nothing": ("", ""),
+    "a row": ("Repeat the word w1.", "Repeat the word w1x."),
+    "the judge's prompt": ("The answer is right if", "An answer is right only if"),
+    "a helper": ("Answer in one word.", "Answer with one word."),
+    "a comment": ("What the bot is asked.", "This is what the bot is asked."),
+}
+
+Row = dict[str, Any]
+
+
+class CutError(Exception):
+    """It took too long, or failed; the text says which."""
+
+
+@dataclass
+class Place:
+    """A folder with a script, its rows, and the server that it asks."""
+
+    peer: str
+    setting: str
+    folder: Path
+    port: int
+    log: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.log = self.folder / "server.jsonl"
+
+    def start(self, mode: str, *more: str) -> "subprocess.Popen[bytes]":
+        """Start the script in a session of its own, so that all of it can be killed."""
+        (self.folder / "scores.json").unlink(missing_ok=True)
+        words = [str(commands(self.peer) / "python"), "evaluation.py", mode, self.setting, *more]
+        with (self.folder / "said.txt").open("ab") as said:
+            return subprocess.Popen(  # noqa: S603 - a script of this folder
+                words, cwd=self.folder, env=surroundings(self.folder, self.port),
+                stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+            )  # fmt: skip
+
+    def run(self, mode: str, *more: str) -> Row:
+        """Run the script to its end; return what it took, by the kernel's own count."""
+        began = time.time()
+        process = self.start(mode, *more)
+        used = end(process, began + PATIENCE_S)
+        scores = self.scores()
+        if process.returncode and not scores:
+            said = (self.folder / "said.txt").read_text(errors="replace").strip().splitlines()
+            print(*said[-8:], sep="\n", file=sys.stderr)
+            if not self.requests():
+                raise CutError("it did not start")
+        return {
+            "code": process.returncode,
+            "took_s": time.time() - began,
+            "cpu_s": used.ru_utime + used.ru_stime,
+            "peak_mb": used.ru_maxrss / 1024,
+            "scored": sum(score is not None for score in scores.values()),
+            "below_1": sum(score is not None and score < 1 for score in scores.values()),
+        }
+
+    def scores(self) -> dict[str, float | None]:
+        file = self.folder / "scores.json"
+        return json.loads(file.read_text()) if file.exists() else {}
+
+    def requests(self, since: float = 0.0) -> list[Row]:
+        """Return what came to the server since a moment."""
+        if not self.log.exists():
+            return []
+        lines = self.log.read_text().splitlines()
+        return [line for line in map(json.loads, lines) if line["came"] >= since]
+
+    def edit(self, old: str, new: str) -> None:
+        """Replace a text in the script or in its rows."""
+        files = [self.folder / "evaluation.py", self.folder / "rows.json"]
+        [file] = [file for file in files if old in file.read_text()]
+        file.write_text(file.read_text().replace(old, new))
+
+
+def end(process: "subprocess.Popen[bytes]", deadline: float) -> Any:
+    """Wait for a process; return what it and its children used."""
+    try:
+        while True:
+            pid, status, used = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                process.returncode = os.waitstatus_to_exitcode(status)
+                return used
+            if time.time() > deadline:
+                raise CutError(f"over {PATIENCE_S // 60} minutes")
+            time.sleep(0.02)
+    finally:
+        kill(process)
+
+
+def kill(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a script and what it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode is None:
+        process.wait()
+
+
+@contextmanager
+def place(peer: str, setting: str, items: int, *, rate: float = 0) -> Iterator[Place]:
+    """Make a folder with the script and its rows, and start a server."""
+    folder = Path(tempfile.mkdtemp(prefix="tmp-peers-", dir=ROOT))
+    shutil.copy(HERE / f"with_{peer}.py", folder / "evaluation.py")
+    rows = [
+        {"id": f"q{n}", "question": f"Repeat the word w{n}.", "answer": f"w{n}"}
+        for n in range(1, items + 1)
+    ]
+    (folder / "rows.json").write_text(json.dumps(rows))
+    words = ["server.jsonl", "--rate", str(rate), "--latency", str(LATENCY_S)]
+    server = subprocess.Popen(  # noqa: S603 - ours
+        [sys.executable, str(HERE / "server.py"), *words],
+        cwd=folder, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert server.stdout is not None
+        yield Place(peer, setting, folder, int(server.stdout.readline()))
+    finally:
+        server.kill()
+        server.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def cost(peer: str, setting: str, items: int) -> Row:
+    """One model call and one exact match for each item."""
+    with place(peer, setting, items) as at:
+        return {**at.run("match"), "calls": len(at.requests())}
+
+
+def killed(peer: str, setting: str, items: int, case: int) -> Row:
+    """`kill -9` when so many replies have left the server, then what the documentation says."""
+    enough = random.Random(case).randint(items // 20, items - items // 20)
+    with place(peer, setting, items) as at:
+        process = at.start("match")
+        while len(at.requests()) < enough and process.poll() is None:
+            time.sleep(0.01)
+        moment = time.time()
+        kill(process)
+        time.sleep(2 * LATENCY_S)  # for replies that nobody waits for any more
+        before = {one["key"] for one in at.requests() if one["left"] <= moment}
+        again = time.time()
+        took = at.run("match", "again")
+        asked = {one["key"] for one in at.requests(again)}
+    return {
+        **took, "finished": len(before), "kept": len(before - asked),
+        "again": len(before & asked), "requests": len(asked),
+    }  # fmt: skip
+
+
+def edited(peer: str, setting: str, items: int) -> Row:
+    """The same command again, with nothing to do and after edits, one after the other."""
+    found: Row = {}
+    with place(peer, setting, items) as at:
+        at.run("both")
+        for case, (old, new) in EDITS.items():
+            if old:
+                at.edit(old, new)
+            began = time.time()
+            took = at.run("both")
+            asked = at.requests(began)
+            count = {kind: sum(one["kind"] == kind for one in asked) for kind in ("bot", "judge")}
+            found[case] = {**count, "code": took["code"], "scored": took["scored"]}
+    return found
+
+
+def limited(peer: str, setting: str, items: int) -> Row:
+    """A judge for each item, at a server that refuses what is too fast."""
+    with place(peer, setting, items, rate=ALLOWED) as at:
+        took = at.run("judge")
+        requests = at.requests()
+    came = [one["left"] for one in requests if one["status"] == 200]
+    return {
+        **took, "refused": sum(one["status"] == 429 for one in requests), "calls": len(came),
+        "lost": items - took["scored"], "ideal_s": max(0, items - ALLOWED) / ALLOWED,
+    }  # fmt: skip
+
+
+def weight(peer: str, setting: str, items: int) -> Row:
+    """The import, `--help` and the installed files."""
+    del setting, items
+    one = PEERS[peer]
+    place_ = commands(peer)
+    tries = {
+        "import_s": [str(place_ / "python"), "-c", f"import {one.imports}"] if one.imports else [],
+        "help_s": [str(place_ / one.command), "--help"] if one.command else [],
+    }
+    found: Row = {}
+    for name, words in tries.items():
+        if words:
+            found[name] = min(used_s(words) for _ in range(3))
+    files = place_.parent.glob("lib/python*/site-packages/*")
+    own = [file for file in files if file.name.split("-")[0] not in ("pip", "uv", "setuptools")]
+    found["packages"] = sum(file.suffix == ".dist-info" for file in own)
+    found["mb"] = sum(size(file) for file in own) / 1e6
+    return found
+
+
+def used_s(words: list[str]) -> float:
+    """Return the CPU seconds of a command."""
+    with tempfile.TemporaryDirectory() as home:
+        process = subprocess.Popen(  # noqa: S603 - a peer's command
+            words, env=surroundings(Path(home), 9), start_new_session=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        used = end(process, time.time() + PATIENCE_S)
+    return float(used.ru_utime + used.ru_stime)
+
+
+def size(path: Path) -> int:
+    """Return the bytes of a file or of a directory, without bytecode."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(
+        file.lstat().st_size for file in files if file.is_file() and file.suffix != ".pyc"
+    )
+
+
+def plan(items: int | None) -> Iterator[tuple[str, int, Callable[..., Row], tuple[Any, ...]]]:
+    """Yield each table, the size of its rows, what measures one, and its cases."""
+    yield "weight", 0, weight, ((),)
+    yield "cost", items or 500, cost, ((),)
+    yield "cost", 4 * items if items else 2_000, cost, ((),)
+    yield "kill", items or 500, killed, tuple((case,) for case in range(KILLS))
+    yield "edits", min(items or 100, 100), edited, ((),)
+    yield "limit", items or 2_000, limited, ((),)
+
+
+def read() -> list[Row]:
+    """Return what is measured."""
+    return [json.loads(line) for line in ROWS.read_text().splitlines()] if ROWS.exists() else []
+
+
+def name_of(row: Row) -> tuple[Any, ...]:
+    return tuple(row[part] for part in ("table", "peer", "setting", "items", "case", "of"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="weight,cost,kill,edits,limit", help="tables")
+    parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--items", type=int, help="a smaller size, to see that it runs")
+    parser.add_argument("--fresh", action="store_true", help="forget what was measured")
+    options = parser.parse_args()
+    ROWS.parent.mkdir(exist_ok=True)
+    if options.fresh:
+        ROWS.unlink(missing_ok=True)
+    done = {name_of(row) for row in read()}
+    for table, items, measure, cases in plan(options.items):
+        if table not in options.only.split(","):
+            continue
+        for peer in options.peers.split(","):
+            for setting in PEERS[peer].settings if table != "weight" else ("default",):
+                for case in cases:
+                    row = {
+                        "table": table, "peer": peer, "setting": setting, "items": items,
+                        "case": case[0] if case else None, "of": list(PEERS[peer].packages),
+                    }  # fmt: skip
+                    row["of"] = " ".join(row["of"])
+                    if name_of(row) in done:
+                        continue
+                    try:
+                        row["found"] = measure(peer, setting, items, *case)
+                    except CutError as error:
+                        row["cut"] = str(error)
+                    with ROWS.open("a") as file:
+                        file.write(json.dumps(row) + "\n")
+                    print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

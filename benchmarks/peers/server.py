@@ -1,0 +1,140 @@
+"""A server with OpenAI's chat API on loopback, for every peer the same.
+
+It repeats the word that it is asked for (`w17` in "Repeat the word w17."), and as a judge it always
+finds the answer right, in the form that the request asks for: a tool, a schema, or plain text. So
+whoever ends with another score than 1 has lost a call or counted a failure as a score.
+
+Each request becomes a line of the log when its reply is sent: when it came and left, whether it was
+for an answer or for a judgement, the key of the item, and the status.
+
+    python benchmarks/peers/server.py LOG [--rate 20] [--latency 0.2]
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+PATIENCE_S = 1  # what Retry-After says: whole seconds, as providers send
+VERDICT = {
+    "pass": True, "score": 1, "value": 1, "label": "correct", "result": "yes",
+    "reason": "It is right.", "reasoning": "It is right.", "rationale": "It is right.",
+}  # fmt: skip
+
+
+class Bucket:
+    """So many calls a second, and as many at once; the others are refused."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate, self.level, self.at = rate, rate, time.monotonic()
+
+    def take(self) -> bool:
+        now = time.monotonic()
+        self.level = min(self.rate, self.level + (now - self.at) * self.rate)
+        self.at = now
+        if self.level < 1:
+            return False
+        self.level -= 1
+        return True
+
+
+def fill(schema: dict[str, Any], whole: dict[str, Any], name: str = "") -> Any:
+    """Return a value that fits a JSON schema and says that the answer is right."""
+    if "$ref" in schema:
+        return fill(whole["$defs"][schema["$ref"].split("/")[-1]], whole, name)
+    if "anyOf" in schema:
+        return fill(schema["anyOf"][0], whole, name)
+    if "enum" in schema or "const" in schema:
+        return schema.get("const", schema.get("enum", [None])[0])
+    match schema.get("type"):
+        case "object":
+            fields = schema.get("properties", {})
+            return {field: fill(of, whole, field) for field, of in fields.items()}
+        case "array":
+            return [fill(schema.get("items", {}), whole, name)]
+        case "boolean":
+            return True
+        case "number" | "integer":
+            return schema.get("maximum", 10 if "score" in name and "evals" in name else 1)
+        case _:
+            return VERDICT.get(name, "It is right.")
+
+
+def read(content: str | list[dict[str, Any]] | None) -> str:
+    """Return the text of a message."""
+    parts = [{"text": content}] if isinstance(content, str) else content or []
+    return "\n".join(part.get("text", "") for part in parts)
+
+
+def judge(body: dict[str, Any], text: str) -> dict[str, Any]:
+    """Return the message of a judge who finds everything right."""
+    if body.get("tools"):
+        function = body["tools"][0]["function"]
+        arguments = json.dumps(fill(function["parameters"], function["parameters"]))
+        called = {"name": function["name"], "arguments": arguments}
+        return {"content": None, "tool_calls": [{"id": "1", "type": "function", "function": called}]}
+    if (form := body.get("response_format", {})).get("type") == "json_schema":
+        schema = form["json_schema"]["schema"]
+        return {"content": json.dumps(fill(schema, schema))}
+    return {"content": "It is right.\n\nGRADE: C" if "GRADE:" in text else json.dumps(VERDICT)}
+
+
+async def serve(log: Path, rate: float, latency_s: float) -> None:
+    """Serve until killed; print the port."""
+    bucket = Bucket(rate) if rate else None
+    lines = log.open("a", encoding="utf-8", buffering=1)
+
+    async def answer(request: web.Request) -> web.Response:
+        came = time.time()
+        body = await request.json()
+        text = "\n".join(read(message.get("content")) for message in body["messages"])
+        found = re.findall(r"\bw(\d+)(x*)", text)
+        number, edited = found[-1] if found else ("", "")
+        kind, key = ("judge" if body["model"].startswith("judge") else "bot"), f"q{number}"
+        refused = bucket is not None and not bucket.take()
+        if not refused:
+            # The same for each item whoever asks, and from 0.5 to 1.5 of what is asked for.
+            await asyncio.sleep(latency_s * (0.5 + random.Random(key).random()))
+        word = {"content": f"w{number}{edited}"}
+        message = {"role": "assistant", **(judge(body, text) if kind == "judge" else word)}
+        reply = {
+            "id": "1", "object": "chat.completion", "created": int(came), "model": body["model"],
+            "choices": [{
+                "index": 0, "message": message,
+                "finish_reason": "tool_calls" if "tool_calls" in message else "stop",
+            }],
+            "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
+        }  # fmt: skip
+        status, headers = (429, {"Retry-After": str(PATIENCE_S)}) if refused else (200, {})
+        error = {"error": {"message": "Rate limit reached", "type": "requests", "code": "429"}}
+        response = web.json_response(error if refused else reply, status=status, headers=headers)
+        await response.prepare(request)
+        await response.write_eof()
+        left = time.time()
+        line = {"came": came, "left": left, "kind": kind, "key": key, "status": status}
+        lines.write(json.dumps(line) + "\n")
+        return response
+
+    app = web.Application(client_max_size=2**26)
+    app.add_routes([web.post("/v1/chat/completions", answer)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, backlog=4096)
+    await site.start()
+    print(runner.addresses[0][1], flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("log", type=Path)
+    parser.add_argument("--rate", type=float, default=0, help="calls a second; 0: any number")
+    parser.add_argument("--latency", type=float, default=0.2, help="seconds a call takes on average")
+    given = parser.parse_args()
+    asyncio.run(serve(given.log, given.rate, given.latency))

@@ -170,7 +170,7 @@ def killed(peer: str, setting: str, items: int, case: int) -> Row:
         moment = time.time()
         kill(process)
         time.sleep(2 * LATENCY_S)  # for replies that nobody waits for any more
-        before = {one["key"] for one in at.requests() if one["left"] <= moment}
+        before = {one["key"] for one in at.requests() if one["status"] == 200 and one["left"] <= moment}
         again = time.time()
         took = at.run("match", "again")
         asked = {one["key"] for one in at.requests(again)}

@@ -5,7 +5,7 @@ finds the answer right, in the form that the request asks for: a tool, a schema,
 whoever ends with another score than 1 has lost a call or counted a failure as a score.
 
 Each request becomes a line of the log when its reply is sent: when it came and left, whether it was
-for an answer or for a judgement, the key of the item, and the status.
+for an answer or for a judgement, the key of the item, and the status; 0: nobody was there any more.
 
     python benchmarks/peers/server.py LOG [--rate 20] [--latency 0.2]
 """
@@ -114,8 +114,11 @@ async def serve(log: Path, rate: float, latency_s: float) -> None:
         status, headers = (429, {"Retry-After": str(PATIENCE_S)}) if refused else (200, {})
         error = {"error": {"message": "Rate limit reached", "type": "requests", "code": "429"}}
         response = web.json_response(error if refused else reply, status=status, headers=headers)
-        await response.prepare(request)
-        await response.write_eof()
+        try:
+            await response.prepare(request)
+            await response.write_eof()
+        except ConnectionError:  # killed meanwhile: the reply reaches nobody
+            status = 0
         left = time.time()
         line = {"came": came, "left": left, "kind": kind, "key": key, "status": status}
         lines.write(json.dumps(line) + "\n")

@@ -24,12 +24,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from peer_list import HERE, PEERS, ROOT, commands, surroundings
+from peer_list import HERE, PEERS, ROOT, commands_of, python_of, surroundings
 
 ROWS = ROOT / ".peers" / "rows.jsonl"
 PATIENCE_S = 300
+NOT_ITS_OWN = ("pip", "uv", "setuptools", "_distutils_hack", "distutils", "node", "node_linux")
 LATENCY_S = 0.2
 KILLS = 5
+LATE_S = 1.0
+"""A reply that left the server so long before the kill was not just under way."""
 ALLOWED = 20  # calls a second, where the server has a limit
 EDITS = {
     "nothing": ("", ""),
@@ -62,10 +65,11 @@ class Place:
     def start(self, mode: str, *more: str) -> "subprocess.Popen[bytes]":
         """Start the script in a session of its own, so that all of it can be killed."""
         (self.folder / "scores.json").unlink(missing_ok=True)
-        words = [str(commands(self.peer) / "python"), "evaluation.py", mode, self.setting, *more]
+        at = commands_of(self.peer)
+        words = [python_of(at), "evaluation.py", mode, self.setting, *more]
         with (self.folder / "said.txt").open("ab") as said:
             return subprocess.Popen(  # noqa: S603 - a script of this folder
-                words, cwd=self.folder, env=surroundings(self.folder, self.port),
+                words, cwd=self.folder, env=surroundings(self.folder, self.port, at),
                 stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
             )  # fmt: skip
 
@@ -170,13 +174,15 @@ def killed(peer: str, setting: str, items: int, case: int) -> Row:
         moment = time.time()
         kill(process)
         time.sleep(2 * LATENCY_S)  # for replies that nobody waits for any more
-        before = {one["key"] for one in at.requests() if one["status"] == 200 and one["left"] <= moment}
+        sent = [one for one in at.requests() if one["status"] == 200 and one["left"] <= moment]
+        before = {one["key"] for one in sent}
+        long_before = {one["key"] for one in sent if one["left"] < moment - LATE_S}
         again = time.time()
         took = at.run("match", "again")
         asked = {one["key"] for one in at.requests(again)}
     return {
         **took, "finished": len(before), "kept": len(before - asked),
-        "again": len(before & asked), "requests": len(asked),
+        "again": len(before & asked), "again_late": len(long_before & asked), "requests": len(asked),
     }  # fmt: skip
 
 
@@ -211,28 +217,30 @@ def limited(peer: str, setting: str, items: int) -> Row:
 def weight(peer: str, setting: str, items: int) -> Row:
     """The import, `--help` and the installed files."""
     del setting, items
-    one = PEERS[peer]
-    place_ = commands(peer)
+    one, at = PEERS[peer], commands_of(peer)
     tries = {
-        "import_s": [str(place_ / "python"), "-c", f"import {one.imports}"] if one.imports else [],
-        "help_s": [str(place_ / one.command), "--help"] if one.command else [],
+        "import_s": [python_of(at), "-c", f"import {one.imports}"] if one.imports else [],
+        "help_s": [str(at / one.command), "--help"] if one.command else [],
     }
     found: Row = {}
     for name, words in tries.items():
         if words:
-            found[name] = min(used_s(words) for _ in range(3))
-    files = place_.parent.glob("lib/python*/site-packages/*")
-    own = [file for file in files if file.name.split("-")[0] not in ("pip", "uv", "setuptools")]
-    found["packages"] = sum(file.suffix == ".dist-info" for file in own)
+            found[name] = min(used_s(words, at) for _ in range(3))
+    files = at.parent.glob("*" if one.npm else "lib/python*/site-packages/*")
+    own = [file for file in files if file.name.split("-")[0] not in NOT_ITS_OWN]
+    if one.npm:
+        found["packages"] = len(list(at.parent.rglob("node_modules/**/package.json")))
+    else:
+        found["packages"] = sum(file.suffix == ".dist-info" for file in own)
     found["mb"] = sum(size(file) for file in own) / 1e6
     return found
 
 
-def used_s(words: list[str]) -> float:
+def used_s(words: list[str], at: Path) -> float:
     """Return the CPU seconds of a command."""
     with tempfile.TemporaryDirectory() as home:
         process = subprocess.Popen(  # noqa: S603 - a peer's command
-            words, env=surroundings(Path(home), 9), start_new_session=True,
+            words, env=surroundings(Path(home), 9, at), start_new_session=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         used = end(process, time.time() + PATIENCE_S)

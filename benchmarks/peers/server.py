@@ -61,7 +61,7 @@ def fill(schema: dict[str, Any], whole: dict[str, Any], name: str = "") -> Any:
         case "boolean":
             return True
         case "number" | "integer":
-            return schema.get("maximum", 10 if "score" in name and "evals" in name else 1)
+            return schema.get("maximum", 1)
         case _:
             return VERDICT.get(name, "It is right.")
 
@@ -82,7 +82,10 @@ def judge(body: dict[str, Any], text: str) -> dict[str, Any]:
     if (form := body.get("response_format", {})).get("type") == "json_schema":
         schema = form["json_schema"]["schema"]
         return {"content": json.dumps(fill(schema, schema))}
-    return {"content": "It is right.\n\nGRADE: C" if "GRADE:" in text else json.dumps(VERDICT)}
+    if "GRADE:" in text:
+        return {"content": "It is right.\n\nGRADE: C"}
+    best = 10 if re.search(r"\b0 (and|to) 10\b", text) else 1
+    return {"content": json.dumps({**VERDICT, "score": best})}
 
 
 async def serve(log: Path, rate: float, latency_s: float) -> None:

@@ -1,11 +1,12 @@
 """Inspect, as its pages "Tutorial", "Scorers" and "Eval Sets" say.
 
 `default`: `eval`. `docs`: `eval_set`, which its page "Eval Sets" recommends for runs that may be
-interrupted; the same command goes on.
+interrupted; the same command goes on. After a kill, `inspect log recover` is run first.
 """
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -55,6 +56,9 @@ def words():
 
 
 if setting == "docs":
+    for log in Path("logs").glob("*.eval") if "again" in sys.argv else ():
+        inspect = Path(sys.executable).with_name("inspect")
+        subprocess.run([inspect, "log", "recover", "--overwrite", log], check=False)
     _, logs = eval_set(words(), model=server("bot"), log_dir="logs")
 else:
     logs = eval(words(), model=server("bot"), log_dir="logs")

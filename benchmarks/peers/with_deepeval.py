@@ -73,7 +73,5 @@ result = evaluate(
     error_config=ErrorConfig(ignore_errors=safe),
     display_config=DisplayConfig(print_results=False, inspect_after_run=False),
 )
-scores = {
-    one.name: one.metrics_data[0].score for one in result.test_results if one.metrics_data
-}
+scores = {one.name: one.metrics_data[0].score for one in result.test_results if one.metrics_data}
 Path("scores.json").write_text(json.dumps(scores))

@@ -31,7 +31,7 @@ ROWS = ROOT / ".peers" / "rows.jsonl"
 PATIENCE_S = 300
 NOT_ITS_OWN = ("pip", "uv", "setuptools", "_distutils_hack", "distutils")
 LATENCY_S = 0.1
-KILLS = int(os.environ.get("KILLS", "5"))
+KILLS = 5
 LATE_S = 1.0
 """A reply that left the server so long before the kill was not just under way."""
 ALLOWED = 20  # calls a second, where the server has a limit
@@ -265,16 +265,16 @@ def size(path: Path) -> int:
 def plan(items: int | None) -> Iterator[tuple[str, int, Callable[..., Row], tuple[Any, ...]]]:
     """Yield each table, the size of its rows, what measures one, and its cases."""
     yield "weight", 0, weight, ((),)
-    yield "cost", items or 500, cost, ((),)
-    yield "cost", 4 * items if items else 2_000, cost, ((),)
-    yield "kill", items or 500, killed, tuple((case,) for case in range(KILLS))
-    yield "edits", min(items or 100, 100), edited, ((),)
+    for size in (items,) if items else (500, 2_000):
+        yield "cost", size, cost, ((),)
+    yield "kill", items or 500, killed, tuple((case,) for case in range(1 if items else KILLS))
+    yield "edits", items or 100, edited, ((),)
     yield "limit", items or 2_000, limited, ((),)
 
 
-def read() -> list[Row]:
+def read(rows: Path) -> list[Row]:
     """Return what is measured."""
-    return [json.loads(line) for line in ROWS.read_text().splitlines()] if ROWS.exists() else []
+    return [json.loads(line) for line in rows.read_text().splitlines()] if rows.exists() else []
 
 
 def name_of(row: Row) -> tuple[Any, ...]:
@@ -312,23 +312,24 @@ def main() -> None:
     parser.add_argument("--only", default="weight,cost,kill,edits,limit", help="tables")
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--items", type=int, help="a smaller size, to see that it runs")
+    parser.add_argument("--rows", type=Path, default=ROWS, help="the file of what is measured")
     parser.add_argument("--fresh", action="store_true", help="forget what was measured")
     parser.add_argument("--page", action="store_true", help="measure nothing")
     options = parser.parse_args()
-    ROWS.parent.mkdir(exist_ok=True)
+    options.rows.parent.mkdir(exist_ok=True)
     if options.fresh:
-        ROWS.unlink(missing_ok=True)
-    rows = read()
+        options.rows.unlink(missing_ok=True)
+    rows = read(options.rows)
     for row, measure in () if options.page else cases_of(options):
         if name_of(row) in map(name_of, rows):
             continue
         rows.append(measured(row, measure, rows))
-        with ROWS.open("a") as file:
+        with options.rows.open("a") as file:
             file.write(json.dumps(rows[-1]) + "\n")
         print(json.dumps(rows[-1]), flush=True)
     # In a process of its own: what this one weighs would count as its children's memory.
     small = ["--items", str(options.items)] if options.items else []
-    subprocess.run([sys.executable, str(HERE / "tables.py"), str(ROWS), *small], check=True)  # noqa: S603
+    subprocess.run([sys.executable, str(HERE / "tables.py"), str(options.rows), *small], check=True)  # noqa: S603
 
 
 if __name__ == "__main__":

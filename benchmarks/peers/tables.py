@@ -28,7 +28,7 @@ def of_size(table: str, items: int | None) -> tuple[int, ...]:
     """Return how many items a table's rows have."""
     if not items or table == "weight":
         return SIZES[table]
-    return (items, 4 * items) if table == "cost" else (items,)
+    return (items,)
 
 
 def kinds(rows: list[Row], table: str) -> Iterator[tuple[str, list[Row]]]:

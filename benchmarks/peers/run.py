@@ -168,8 +168,8 @@ def killed(peer: str, setting: str, items: int, case: int) -> Row:
     """`kill -9` when so many replies have left the server, then what the documentation says."""
     enough = random.Random(case).randint(items // 20, items - items // 20)
     with place(peer, setting, items) as at:
-        process = at.start("match")
-        while len(at.requests()) < enough and process.poll() is None:
+        process, deadline = at.start("match"), time.time() + PATIENCE_S
+        while len(at.requests()) < enough and process.poll() is None and time.time() < deadline:
             time.sleep(0.01)
         moment = time.time()
         kill(process)
@@ -177,6 +177,8 @@ def killed(peer: str, setting: str, items: int, case: int) -> Row:
         sent = [one for one in at.requests() if one["status"] == 200 and one["left"] <= moment]
         before = {one["key"] for one in sent}
         long_before = {one["key"] for one in sent if one["left"] < moment - LATE_S}
+        if time.time() > deadline:
+            raise CutError(f"over {PATIENCE_S // 60} minutes")
         again = time.time()
         took = at.run("match", "again")
         asked = {one["key"] for one in at.requests(again)}
@@ -316,6 +318,7 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="forget what was measured")
     parser.add_argument("--page", action="store_true", help="measure nothing")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     options.rows.parent.mkdir(exist_ok=True)
     if options.fresh:
         options.rows.unlink(missing_ok=True)

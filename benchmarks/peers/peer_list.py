@@ -26,6 +26,8 @@ class Peer:
     command: str = ""
     docs: tuple[str, ...] = ()
     """The tables in which the settings that its documentation recommends make a difference."""
+    cache: tuple[str, ...] = ()
+    """The tables in which a cache of requests does, if that is off by default."""
     npm: tuple[str, ...] = ()
 
 
@@ -36,7 +38,7 @@ PEERS = {
     ),
     "inspect": Peer(
         "Inspect", ("inspect-ai==0.3.285", CLIENT), "inspect_ai", "inspect",
-        docs=("cost", "kill", "edits"),
+        docs=("cost", "kill", "edits"), cache=("kill", "edits"),
     ),
     "pydantic_evals": Peer(
         "pydantic-evals",
@@ -68,6 +70,13 @@ PEERS = {
         command="nat", docs=("kill", "edits", "limit"),
     ),
 }  # fmt: skip
+
+
+def settings_of(name: str, table: str) -> list[str]:
+    """Return the settings that are measured for a table."""
+    peer = PEERS[name]
+    more = {"docs": peer.docs, "cache": peer.cache}
+    return ["default", *(setting for setting, tables in more.items() if table in tables)]
 
 
 def commands_of(name: str) -> Path:

@@ -25,7 +25,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from peer_list import HERE, PEERS, ROOT, commands_of, python_of, surroundings, version_of
+from peer_list import (
+    HERE,
+    PEERS,
+    ROOT,
+    commands_of,
+    python_of,
+    settings_of,
+    surroundings,
+    version_of,
+)
 
 ROWS = ROOT / ".peers" / "rows.jsonl"
 PATIENCE_S = 300
@@ -287,8 +296,7 @@ def cases_of(options: argparse.Namespace) -> Iterator[tuple[Row, Callable[[], Ro
     """Yield each row that is wanted, and what measures it."""
     for table, items, measure, cases in plan(options.items):
         for name in options.peers.split(",") if table in options.only.split(",") else ():
-            peer = PEERS[name]
-            for setting in ("default", "docs") if table in peer.docs else ("default",):
+            for setting in settings_of(name, table):
                 for case in cases:
                     row = {
                         "table": table, "peer": name, "setting": setting, "items": items,

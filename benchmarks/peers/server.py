@@ -98,7 +98,10 @@ async def serve(log: Path, rate: float, latency_s: float) -> None:
 
     async def answer(request: web.Request) -> web.Response:
         came = time.time()
-        body = await request.json()
+        try:
+            body = await request.json()
+        except ConnectionError:  # killed while it was sent: it never came
+            return web.Response()
         text = "\n".join(read(message.get("content")) for message in body["messages"])
         found = re.findall(r"\bw(\d+)(x*)", text)
         number, edited = found[-1] if found else ("", "")

@@ -19,7 +19,7 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 PICTURE = ROOT / "docs" / "pictures" / "peers.svg"
 BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
 SIZES = {"weight": (0,), "cost": (500, 2_000), "kill": (500,), "edits": (100,), "limit": (2_000,)}
-SETTINGS = {"default": "", "docs": ", as recommended"}
+SETTINGS = {"default": "", "docs": ", as recommended", "cache": ", with its cache"}
 
 Row = dict[str, Any]
 

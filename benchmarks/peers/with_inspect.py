@@ -2,6 +2,7 @@
 
 `default`: `eval`. `docs`: `eval_set`, which its page "Eval Sets" recommends for runs that may be
 interrupted; the same command goes on. After a kill, `inspect log recover` is run first.
+`cache`: `eval` with replies cached by request, as its page "Caching" says.
 """
 
 import json
@@ -13,7 +14,7 @@ from pathlib import Path
 from inspect_ai import Task, eval, eval_set, task
 from inspect_ai.dataset import Sample
 from inspect_ai.log import read_eval_log
-from inspect_ai.model import ModelOutput, get_model
+from inspect_ai.model import GenerateConfig, ModelOutput, get_model
 from inspect_ai.scorer import exact, model_graded_qa
 from inspect_ai.solver import generate, solver
 
@@ -30,7 +31,9 @@ def ask(question):
 
 
 def server(model):
-    return get_model(f"openai-api/local/{model}", base_url=base_url, api_key="none")
+    config = GenerateConfig(cache=True) if setting == "cache" else GenerateConfig()
+    name = f"openai-api/local/{model}"
+    return get_model(name, config=config, base_url=base_url, api_key="none")
 
 
 @solver

@@ -153,6 +153,7 @@ def draw(rows: list[Row], items: int) -> None:
     """Draw the CPU time and the memory of each peer as dots."""
     import matplotlib as mpl  # noqa: PLC0415 - the tables do without it
     from matplotlib import pyplot as plt  # noqa: PLC0415
+    from matplotlib.ticker import LogLocator  # noqa: PLC0415
     from pacing_pictures import BLUE, STYLE, VERMILION  # noqa: PLC0415
 
     mpl.rcParams.update(STYLE)
@@ -173,8 +174,10 @@ def draw(rows: list[Row], items: int) -> None:
     for axes in (left, right):
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_minor_formatter("")
         axes.grid(axis="y", linewidth=0.4)
+        axes.set_axisbelow(True)
     figure.suptitle(f"{items:,} items, one call and one exact match each: less is better")
     figure.savefig(PICTURE, metadata={"Date": None})
     plt.close(figure)
@@ -185,7 +188,7 @@ def page(rows: list[Row], items: int | None) -> str:
     sizes = {table: of_size(table, items) for table in SIZES}
     versions = "; ".join(version_of(name) for name in PEERS)
     parts = [
-        f"{describe()}; {versions}",
+        f"{describe('limpet')}; {versions}",
         "### What an item costs",
         "One model call and one exact match. The whole process, its start included.",
         cost(rows, sizes["cost"]),

@@ -387,7 +387,8 @@ def yaml_blocks():
 @pytest.mark.parametrize("block", yaml_blocks(), ids=str)
 def test_every_example_of_a_page_loads(block, folder, monkeypatch):
     """It is a whole file, or a part of one: then the rest is added."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-an-example")
+    for variable in {"OPENAI_API_KEY", *re.findall(r"\$\{(\w+)\}", block.text)}:
+        monkeypatch.setenv(variable, f"key-in-{variable}")
     (folder / "prompts").mkdir()
     for name in ("answer", "tone", "quality", "polite", "short", "long"):
         (folder / "prompts" / f"{name}.txt").write_text("{{input}} {{output}}")

@@ -5,7 +5,7 @@ another name or a declared version. An unusable object is an error here, before 
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from limpet.arguments import members_missing, members_text
@@ -34,6 +34,7 @@ from limpet.fingerprints.steps import (
 )
 from limpet.shapes import Output, Scale
 from limpet.text import did_you_mean, one_line
+from limpet.usage import reserves_each_call
 
 # ---- The built-in evaluators, by name. ----------------------------------------------------------
 
@@ -205,6 +206,16 @@ class _Renamed(OwnCode, Evaluator):
     @property
     def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
         return self._inner.secrets
+
+    @property
+    def reserves(self) -> bool:
+        """Whether each of its requests reserves what it may use."""
+        return reserves_each_call(self._inner)
+
+    @property
+    def model_names(self) -> Collection[str] | None:
+        """The names of the models that it asks; None: unknown."""
+        return getattr(self._inner, "model_names", None)
 
     def replies(self, scored: Scored) -> Sequence[Any] | None:
         """Return what each reply behind a score depends on; None: it has no replies."""

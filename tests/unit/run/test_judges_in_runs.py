@@ -371,3 +371,22 @@ def test_a_model_that_counts_its_calls_is_not_asked_twice(tmp_path):
     evaluate()
     evaluate(choices={"correct": 2, "incorrect": 1})
     assert len(CALLS) == 8
+
+
+def test_of_a_judge_with_another_name_each_request_counts(tmp_path):
+    # Else a cell would reserve for all its votes, and they could wait for its neighbours' permits.
+    with model_server(CORRECT) as server:
+        judge = limpet.judge(grader(server), PROMPT, votes=3)
+        options = {"run": tmp_path / "run", "retry": 0, "show": False}
+        with pytest.raises(limpet.LimpetError, match="budget is used up"):
+            limpet.evaluate(ROWS, shout, {"good": judge}, budget={"calls": 4 + 5}, **options)
+    assert len(server.asked) == 5
+
+
+def test_of_a_judge_with_another_name_the_model_without_a_price_is_said(tmp_path):
+    with model_server(CORRECT) as server:
+        judge = {"good": limpet.judge(grader(server), PROMPT)}
+        options = {"run": tmp_path / "run", "show": False, "prices": {"other": {"prompt": 1}}}
+        with pytest.raises(limpet.LimpetError, match="m has no price"):
+            limpet.evaluate(ROWS, shout, judge, budget={"cost": 1}, **options)
+    assert server.asked == []

@@ -33,15 +33,35 @@ def test_bash_completes_ru_to_run_at_the_tab_key(tmp_path):
         cwd=tmp_path, env=settings, stdin=side, stdout=side, stderr=side, start_new_session=True,
     ) as shell:  # fmt: skip
         os.close(side)
+        screen = Screen(main)
+        # Before its prompt a shell does not read keys: the terminal would echo them.
+        screen.reaches("$ ")
+        screen.types(". ./limpet.bash\n")
+        screen.reaches("$ ")
         # Ctrl-A goes to the line's start: the completed line is printed, not run.
-        os.write(main, b". ./limpet.bash\nlimpet ru\t\x01echo completed: \nexit\n")
-        shown = b""
-        while b"exit" not in shown.rpartition(b"completed: limpet")[2]:
-            shown += os.read(main, 4096)
+        screen.types("limpet ru\t\x01echo completed: \n")
+        screen.reaches("\ncompleted: ")
+        assert screen.reaches("\r") == "limpet run"
+        screen.types("exit\n")
         shell.wait()
     os.close(main)
-    lines = [line.strip() for line in shown.decode().splitlines()]
-    assert "completed: limpet run" in lines
+
+
+class Screen:
+    """What a terminal shows, and its keyboard."""
+
+    def __init__(self, terminal):
+        self.terminal = terminal
+        self.unread = ""
+
+    def types(self, keys):
+        os.write(self.terminal, keys.encode())
+
+    def reaches(self, text):
+        while text not in self.unread:
+            self.unread += os.read(self.terminal, 4096).decode()
+        before, _, self.unread = self.unread.partition(text)
+        return before
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

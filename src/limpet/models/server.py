@@ -167,7 +167,7 @@ class ModelServer:
     @property
     def secrets(self) -> Iterable[str]:
         """The keys, what signs, the values of the headers and the credentials in the address."""
-        others = client_for("openai_api", self._address, self._options).secrets
+        others = client_for("a model", self._address, self._options).secrets
         keys = filter(None, (key.value for key in self.keys.keys))
         return {*others, *keys, *self.provider.secrets}
 
@@ -230,7 +230,7 @@ class ModelServer:
             tuple((name, value) for name, value in options.items() if name != "headers"),
             headers,
         )
-        return await opened(settings, lambda: client_for("openai_api", self._address, options))
+        return await opened(settings, lambda: client_for("a model", self._address, options))
 
     async def close(self) -> None:
         """Release the connections, once for each `open`."""
@@ -302,6 +302,8 @@ class ModelServer:
         if reply.status in SUCCESSES:
             response = await read(reply)
             self._answered.add(number)
+            if not signed:
+                return response
             # A run knows only the credentials that it began with, and no signature.
             return response._replace(body=hidden.data(response.body)[0])
         raw = hidden.data(await reply.beginning())[0]

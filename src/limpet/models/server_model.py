@@ -200,7 +200,7 @@ def provider_api(
     if organization is not None:
         headers["OpenAI-Organization"] = string(organization=organization)
     settings = CallOptions(**{**options, "headers": headers})
-    client_for("openai_api", address, settings)  # reports invalid options now
+    client_for("a model", address, settings)  # reports invalid options now
     if api_version is not None:
         string(api_version=api_version)
     held = [Key(own.key if key is _OURS else key)] if keys is None else _several(keys, key)
@@ -223,16 +223,10 @@ def _provider(name: Any) -> Provider:
     if name in PROVIDERS:
         return provider_of(name)
     near = did_you_mean(name, PROVIDERS) if isinstance(name, str) else ""
-    hint = _ELSEWHERE.get(name) if isinstance(name, str) else None
     raise SetupError(
         f"provider={name!r}: must be one of {', '.join(PROVIDERS)}{near}",
-        hint=hint or "for others, use openai with a compatible address, or a function",
+        hint="for others, use openai with a compatible address, LiteLLM's proxy, or a function",
     )
-
-
-_ELSEWHERE = {
-    "vertex": "use openai with Vertex AI's compatible address, LiteLLM's proxy, or a function",
-}
 
 
 def _check_name(model: str) -> None:
@@ -295,7 +289,7 @@ class Asking(NamedTuple):
 
 
 class ServerModel(ChatModel):
-    """A model behind a server that speaks the OpenAI API; see `provider_api`."""
+    """A model of a provider, behind its server; see `provider_api`."""
 
     def __init__(
         self,

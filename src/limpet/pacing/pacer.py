@@ -9,7 +9,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,12 +123,17 @@ class Ticket:
         own_wait_s: Seconds this call alone must wait after a random refusal; None otherwise.
     """
 
-    __slots__ = ("__weakref__", "_limits", "_sent", "asked", "observation", "own_wait_s", "pacer")
+    __slots__ = (
+        "__weakref__", "_costs", "_limits", "_sent", "asked", "observation", "own_wait_s", "pacer",
+    )  # fmt: skip
 
-    def __init__(self, pacer: "Pacer", limits: AdaptiveLimits, sent: Sent) -> None:
+    def __init__(
+        self, pacer: "Pacer", limits: AdaptiveLimits, sent: Sent, costs: Mapping[str, float]
+    ) -> None:
         self.pacer = self.asked = pacer
         self._limits = limits
         self._sent: Sent | None = sent
+        self._costs = costs
         self.observation = Observation(pacer.key)
         self.own_wait_s: float | None = None
 
@@ -194,10 +199,15 @@ class Ticket:
         if self._is_current():
             self.pacer._settle_void(sent)  # noqa: SLF001
 
-    def starts_now(self) -> None:
-        """The call starts later than it could have: that says nothing about the endpoint."""
-        if self._sent is not None and self._is_current():
-            self._sent.at = self._limits.clock()
+    async def wait(self, something: Awaitable[Any]) -> None:
+        """Wait for something before the call starts; another call may start in its place."""
+        owner = self.owner
+        self.void()
+        await something
+        again = await self.asked.acquire(self._costs, owner=owner)
+        self.pacer, self._limits = again.pacer, again._limits  # noqa: SLF001 - our own class
+        self._sent = again._take()  # noqa: SLF001
+        self.observation.endpoint = again.observation.endpoint
 
     def _take(self) -> Sent:
         if self._sent is None:
@@ -363,7 +373,7 @@ class Pacer:
         sent = limits.send(cost, costs, object() if owner is None else owner)
         limits.throughput.add(sent, waited=bool(self._waiters))  # it is the first of them
         self._keep_beating()
-        return Ticket(self, limits, sent)
+        return Ticket(self, limits, sent, costs)
 
     def _grant(self) -> None:
         """Issue tickets to waiting calls, in order, and set a timer for the rest."""

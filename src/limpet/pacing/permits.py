@@ -84,24 +84,22 @@ class Permits:
         return ticket
 
     async def wait(self, something: Awaitable[Any]) -> None:
-        """Wait before a call starts, off the attempt's clock and the pacer's; in vain after a stop.
+        """Wait before a call starts, off the attempt's clock; in vain after a stop.
 
-        A call that has its permit keeps it: it is the last one in use.
+        A call that has its permit, the last one in use, gives it back and then gets another.
         """
-        task, ticket = asyncio.current_task(), self._open.popitem()[0] if self._open else None
+        task, is_used = asyncio.current_task(), bool(self._open)
+        ticket = self._open.popitem()[0] if is_used else self._ticket
+        self._ticket = None
         self._wait_for(task, _always)
         try:
-            await something
-        except asyncio.CancelledError:
-            if ticket is not None:
-                ticket.void()  # the call is not made
-            raise
+            await (something if ticket is None else ticket.wait(something))
         finally:
             self._go_on(task)
-        for held in filter(None, (ticket, self._ticket)):
-            held.starts_now()
-        if ticket is not None:
+        if is_used and ticket is not None:
             self._open[ticket] = asyncio.get_running_loop().time()
+        else:
+            self._ticket = ticket
 
     def give_up_waiting(self) -> None:
         """Cancel the calls that have not started: the attempt fails and is retried."""
@@ -223,8 +221,7 @@ class Permits:
     def is_stranded(self) -> bool:
         """Whether the cell has no call in flight, and waits in vain when the run stops.
 
-        All its calls wait for an endpoint that is down; or one waits for the budget, perhaps with
-        the permit that another waits for.
+        All its calls wait for an endpoint that is down, or one waits for the budget.
         """
         if not self._waiting or self._open:
             return False

@@ -10,6 +10,7 @@ What would break the promise, and what happens instead:
 | that is killed, in the middle of a write, too     | what was in flight counts as reserved       |
 | whose machine loses power                         | all that could have been spent counts       |
 | that is refused, or has no connection             | nothing is spent                            |
+| whose cells need several permits of a pacer       | those that wait for the budget hold none    |
 | that times out, or is cancelled                   | the reservation counts, "about"             |
 | whose ledger is damaged, or a link                | it is refused                               |
 | whose disk is full                                | it stops, in good order                     |
@@ -20,6 +21,8 @@ import importlib
 import os
 import random
 import signal
+from contextlib import nullcontext
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -31,6 +34,8 @@ import limpet.models
 from limpet.errors import BudgetReachedError, JournalError, RateLimitError
 from limpet.models.chat import most_usage
 from limpet.models.failures import refusal
+from limpet.pacing.permits import Permits, use_permits
+from limpet.pacing.registry import PacerRegistry, endpoint, pacing_with
 from limpet.pacing.signals import is_unpaid
 from limpet.run.budget import UNITS, Ledger, as_budget, read_ledger
 from limpet.run.executing.spending import Call, Spending
@@ -373,6 +378,96 @@ async def test_in_a_pause_no_call_starts_and_those_in_flight_end(tmp_path):
         calls.spending.start()
         await second
         calls.spending.close()
+
+
+STEPS = st.lists(
+    st.tuples(st.booleans(), st.lists(st.floats(0.1, 3), min_size=1, max_size=4)),
+    min_size=1, max_size=25,
+)  # fmt: skip
+
+
+@settings(max_examples=100, deadline=None)
+@given(STEPS, st.sampled_from([1, 2, 5]), st.sampled_from([1.0, 4.0, 100.0]))
+def test_whoever_shares_a_pacer_within_a_budget_each_cell_ends(
+    tmp_path_factory, cells, permits, budget
+):
+    """Cells that reserve for all their calls, and cells of which each request reserves."""
+    folder = tmp_path_factory.mktemp("budget")
+
+    async def make_all():
+        calls = Calls(folder, {"cost": budget, "calls": 1000})
+        by_request = calls.spending.step("judge", limpet_workflow())
+        by_request._by_request = True
+        registry = PacerRegistry(max_in_flight=permits, fixed=True)
+        pacer, working = registry.get("server"), []
+
+        async def call(seconds, context=nullcontext):
+            async with endpoint("server"), context():
+                working.append(seconds)
+                assert len(working) <= permits
+                await asyncio.sleep(seconds)
+                working.pop()
+                add_receipt({"total_tokens": 1, "cost": 0.01})
+
+        async def make(context, seconds):
+            await asyncio.gather(*(call(each, context) for each in seconds))
+            return limpet.Output("x")
+
+        async def cell(is_request, seconds):
+            held = Permits(await pacer.acquire(), object())
+            use_permits(held)
+            if is_request:
+                await by_request.attempt(partial(make, reserving, seconds))
+            else:
+                await calls.step.attempt(partial(make, nullcontext, seconds))
+            held.ok()
+
+        with pacing_with(registry):
+            calls.spending.start()
+            await asyncio.gather(*(cell(*one) for one in cells))
+        assert pacer.state.in_flight == 0
+        assert not +calls.ledger.reserved
+        return calls.ledger.spent["cost"] / NANO
+
+    paid = sum(len(seconds) for _, seconds in cells)
+    assert run(make_all()) == pytest.approx(0.01 * paid)
+
+
+@in_virtual_time
+async def test_what_waits_for_its_permit_does_not_count_after_a_kill(tmp_path):
+    calls = Calls(tmp_path, {"calls": 3})
+    pacer = PacerRegistry(max_in_flight=1, fixed=True).get("server")
+    calls.spending.pause()
+    use_permits(Permits(await pacer.acquire(), object()))
+    waiting = asyncio.create_task(calls.make(1.0, 10.0))
+    await asyncio.sleep(1)
+    other = await pacer.acquire()  # it is free while the call waits
+    calls.spending.start()
+    await asyncio.sleep(1)
+    assert (calls.in_flight, ledger_in(tmp_path).spent["calls"]) == (0, 0)
+    other.void()
+    await asyncio.sleep(1)
+    assert (calls.in_flight, ledger_in(tmp_path).spent["calls"]) == (1, 1)
+    await waiting
+
+
+@in_virtual_time
+async def test_a_call_that_got_its_permit_in_a_pause_waits_again(tmp_path):
+    calls = Calls(tmp_path, {"calls": 3})
+    pacer = PacerRegistry(max_in_flight=1, fixed=True).get("server")
+    calls.spending.pause()
+    use_permits(Permits(await pacer.acquire(), object()))
+    waiting = asyncio.create_task(calls.make(1.0, 10.0))
+    await asyncio.sleep(1)
+    other = await pacer.acquire()
+    calls.spending.start()
+    calls.spending.pause()
+    other.void()
+    await asyncio.sleep(3600)
+    assert (calls.in_flight, pacer.state.in_flight) == (0, 0)
+    calls.spending.start()
+    await waiting
+    assert calls.ledger.spent["calls"] == 1
 
 
 @in_virtual_time

@@ -10,6 +10,9 @@ what one call in twenty exceeds. Who does not fit waits: most calls use less tha
 When one does not fit although nothing is in flight, the budget is used up. During a pause, all
 wait.
 
+Nobody waits here with a pacer's permit: those who hold what is left of the budget may need it. Who
+waited gets its permit afterwards; until then its share is promised, and not on disk.
+
 A call of a model is one request. Of other steps, it is one attempt of a cell: what happens inside
 is not known before it ends.
 """
@@ -64,6 +67,8 @@ class Spending:
         self._steps: list[StepSpending] = []
         # Invariant: in order; the first waits for what is in flight, for the file, or for a resume.
         self._waiting: deque[tuple[Call, asyncio.Future[None]]] = deque()
+        # What calls in flight, and those let through that wait for a permit, may cost.
+        self._promised: Counter[str] = Counter()
         self._syncing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._counted_until: float | None = None
@@ -132,48 +137,60 @@ class Spending:
 
     async def admit(self, call: "Call") -> None:
         """Wait until a call fits into the budget, and reserve what it may cost."""
+        while not await self._turn(call):
+            self._take_back(call)
+        self._ledger.reserved.update(call.reserved)
+        if self.limits:
+            self._write()
+
+    async def _turn(self, call: "Call") -> bool:
+        """Wait for a call's turn, then for its permit; return whether it may still start."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append((call, turn))
         self._admit()
         if turn.done():
-            return
+            return True
         try:
             await current_permits().wait(turn)
         except asyncio.CancelledError:
-            if not turn.cancelled():  # it was not made
-                self._settle(call, {})
+            if not turn.cancelled():
+                self._take_back(call)
             self._admit()  # the next one may fit
             raise
+        return not (self._is_paused or self._is_over)
+
+    def _take_back(self, call: "Call") -> None:
+        """Take back what was promised to a call: it has ended, or is not made now."""
+        call.step.in_flight -= 1
+        self._promised.subtract(call.reserved)
 
     def _admit(self) -> None:
         """Let calls that wait start, in order, as far as the budget reaches."""
         while self._waiting and not (self._is_paused or self._is_over):
             call, turn = self._waiting[0]
             if not turn.done():  # it was not cancelled
-                if not self._reserve(call):
+                if not self._promise(call):
                     return
                 turn.set_result(None)
             self._waiting.popleft()
 
-    def _reserve(self, call: "Call") -> bool:
-        """Reserve what a call may cost, and return True; or end the run, if that never fits."""
-        step, ledger = call.step, self._ledger
+    def _promise(self, call: "Call") -> bool:
+        """Promise a call what it may cost, and return True; or end the run, if it never fits."""
+        step = call.step
         is_first = step.known < FIRST and call.most is None and self.limits.keys() & _PRICED
         if is_first and step.in_flight:
             return False
         call.reserved = {"calls": 1, **(call.most or step.estimate)}
         for kind in self.limits:
             left = self._left(kind)
-            if left <= 0 or ledger.reserved[kind] + call.reserved.get(kind, 0) > left:
+            if left <= 0 or self._promised[kind] + call.reserved.get(kind, 0) > left:
                 if not any(step.in_flight for step in self._steps):
                     self._reached(kind)
                 return False
-        if ledger.durable and not self._is_covered(call.reserved):
+        if self._ledger.durable and not self._is_covered(call.reserved):
             return False
         step.in_flight += 1
-        ledger.reserved.update(call.reserved)
-        if self.limits:
-            self._write()
+        self._promised.update(call.reserved)
         return True
 
     def settle(self, call: "Call", usage: object, error: BaseException | None) -> None:
@@ -196,7 +213,7 @@ class Spending:
 
     def _settle(self, call: "Call", used: Amounts, *, about: bool = False) -> None:
         """Count what a call used, in place of its reservation; `about`: that is what it used."""
-        call.step.in_flight -= 1
+        self._take_back(call)
         self._ledger.reserved.subtract(call.reserved)
         self._ledger.spent.update(used)
         if about:
@@ -226,7 +243,7 @@ class Spending:
     def _is_covered(self, reserved: Amounts) -> bool:
         """Return whether the bound on disk covers a call; if not, begin to raise it."""
         ledger, limits = self._ledger, Counter(self.limits)
-        needed = (ledger.spent + ledger.reserved + Counter(reserved)) & limits
+        needed = (ledger.spent + self._promised + Counter(reserved)) & limits
         if needed <= ledger.covered:
             return True
         if self._syncing is None:

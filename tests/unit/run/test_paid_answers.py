@@ -147,6 +147,13 @@ def test_a_clients_own_usage_is_priced_by_the_model_it_stands_under(tmp_path, sa
     assert facts["cost"] == pytest.approx(1.1)
 
 
+def test_the_usage_of_two_clients_for_one_answer_adds_up(tmp_path):
+    small = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    usage = {"models": {"small": small, "large": {"input_tokens": 100, "output_tokens": 20}}}
+    told = answered_with(tmp_path, lambda q: Output(q, usage=usage))
+    assert told[0]["_limpet"]["usage"]["total_tokens"] == 135
+
+
 class Raising:
     def __getattr__(self, name):
         if name.startswith("__"):  # pytest asks for some of these

@@ -127,7 +127,7 @@ class Usage:
         cost: Cost in the currency of the prices.
         cached_tokens: Input tokens read from a cache.
         reasoning_tokens: Output tokens that are not part of the answer.
-        models: The same counts by model, as the server calls it.
+        models: The same counts by model, as the server calls it; prices need the name.
         times: `runtime`, `llm_latency`, `min_timestamp` and `max_timestamp`, in seconds.
         requested: The requested name of each model that the server calls by another.
         cache_write_tokens: Input tokens written to a cache.

@@ -7,6 +7,7 @@ costs only that count. The names of the times are those of the NeMo Agent Toolki
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
@@ -109,6 +110,9 @@ def usage_of(reported: object) -> tuple[Usage | None, list[str]]:
                 more[name] = read(value)
             except Exception:  # noqa: BLE001 - a foreign mapping may raise anything
                 wrong.append(f"{name}, of type {type(value).__name__}, is not valid")
+    if not counts and "models" in more:
+        counts = dict(sum(map(Counter, more["models"].values()), Counter()))
+        counts.pop("total_tokens", None)  # not every client reports it
     if not counts and not more and not is_usage:
         kind = type(reported).__name__
         return None, wrong or [f"of type {kind}, it has no token count under a known name"]
@@ -197,10 +201,10 @@ def _cost(value: Any) -> float:
 def _models(value: Any) -> dict[str, Counts]:
     models: dict[str, Counts] = {}
     for model, counts in value.items():
-        known = {name: count for name, count in {**counts}.items() if count is not None}
-        if not all(map(_is_count, known.values())):
+        known, wrong = _counts_in(counts)  # perhaps under a client's own names
+        if wrong or not (known or counts == {}):
             raise ValueError
-        models[str(model)] = {str(name): int(count) for name, count in known.items()}
+        models[str(model)] = known
     return models
 
 

@@ -98,6 +98,42 @@ def test_a_function_may_ask_any_model_so_no_price_is_said_to_be_for_none(tmp_pat
     assert result.summary["prices"] == {"unused": ["gpt-5"], "missing": []}
 
 
+PAID = {"prompt_tokens": 1_000_000, "completion_tokens": 0}
+
+
+def pays(question):
+    return limpet.Output("!", usage=PAID)
+
+
+def test_a_functions_usage_that_names_no_model_is_said_to_have_no_price(tmp_path):
+    prices = {"small": PRICE, "big": PRICE}
+    options = {"run": tmp_path / "run", "prices": prices, "show": False}
+    words = "the usage that your function returns names no model"
+    with pytest.raises(limpet.LimpetError, match=f"{words} and has no price") as stopped:
+        limpet.evaluate(ROWS, pays, budget={"cost": 1}, **options)
+    assert 'prices: {"*": {' in stopped.value.hint  # a bare * is an alias in YAML
+    result = limpet.evaluate(ROWS, pays, **options)
+    assert f"{words}, so its cost is unknown" in remarks(result.summary, 1.0)
+
+
+def test_a_usage_that_reports_its_cost_needs_no_price(tmp_path):
+    prices = {"small": PRICE, "big": PRICE}
+
+    def knows(question):
+        return limpet.Output("!", usage=limpet.Usage(5, 5, cost=0.5))
+
+    result = limpet.evaluate(ROWS, knows, prices=prices, run=tmp_path / "run", show=False)
+    assert not any("unknown" in line for line in remarks(result.summary, 1.0))
+
+
+def test_a_cost_says_that_it_leaves_out_what_was_made_without_prices(tmp_path):
+    limpet.evaluate(ROWS[:1], pays, run=tmp_path / "run", show=False)
+    result = limpet.evaluate(ROWS, pays, run=tmp_path / "run", prices={"m": PRICE}, show=False)
+    assert costs(result) == [1.0]
+    (line,) = [line for line in remarks(result.summary, 1.0) if "all results" in line]
+    assert line.endswith("2,000,000 tokens · $1.00 without 1 result that had no price")
+
+
 def test_where_nothing_answered_no_price_is_said_to_be_for_none(tmp_path):
     def fails(question):
         raise limpet.PermanentError("no")

@@ -179,7 +179,7 @@ Secrets = Annotated[
 SecretKey = Annotated[
     str,
     BeforeValidator(_secret_key),
-    WithJsonSchema({"type": "string", "pattern": r"\$\{", "description": "${NAME}"}),
+    WithJsonSchema({"type": "string", "pattern": r"\$\{"}),
 ]
 VariableName = Annotated[str, BeforeValidator(_variable)]
 Argv = Annotated[

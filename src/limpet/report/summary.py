@@ -230,7 +230,9 @@ def used_words(used: Mapping[str, float]) -> Iterator[str]:
     if tokens := used.get("tokens"):
         yield f"all results used {count(int(tokens), 'token')}"
     if cost := used.get("cost"):
-        yield f"${money(cost)}"
+        unpriced = int(used.get("unpriced", 0))
+        without = f" without {count(unpriced, 'result')} that had no price" if unpriced else ""
+        yield f"${money(cost)}{without}"
 
 
 def masked_words(summary: Mapping[str, Any]) -> list[str]:

@@ -130,6 +130,30 @@ def test_usage_by_model_in_a_mapping_is_priced(tmp_path):
     assert facts["times"] == {"x": 1.5}
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        SimpleNamespace(prompt_tokens=1000, completion_tokens=100, total_tokens=1100),
+        SimpleNamespace(input_tokens=900, output_tokens=100, cache_read_input_tokens=100),
+        {"prompt_token_count": 1000, "candidates_token_count": 60, "thoughts_token_count": 40},
+    ],
+)
+def test_a_clients_own_usage_is_priced_by_the_model_it_stands_under(tmp_path, said):
+    prices = {"big": {"prompt": 1000, "completion": 1000}, "other": {"prompt": 1}}
+    usage = {"models": {"big": said}}
+    told = answered_with(tmp_path, lambda q: Output(q, usage=usage), prices=prices)
+    facts = told[0]["_limpet"]["usage"]
+    assert facts["total_tokens"] == 1100
+    assert facts["cost"] == pytest.approx(1.1)
+
+
+def test_the_usage_of_two_clients_for_one_answer_adds_up(tmp_path):
+    small = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    usage = {"models": {"small": small, "large": {"input_tokens": 100, "output_tokens": 20}}}
+    told = answered_with(tmp_path, lambda q: Output(q, usage=usage))
+    assert told[0]["_limpet"]["usage"]["total_tokens"] == 135
+
+
 class Raising:
     def __getattr__(self, name):
         if name.startswith("__"):  # pytest asks for some of these

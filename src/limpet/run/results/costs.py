@@ -28,6 +28,7 @@ _KINDS = ("prompt", "completion", "cached", "cache_write")
 _MILLION = 1_000_000
 _MOST = sys.float_info.max
 ANY_MODEL = "*"
+_NAMELESS = "the usage that your function returns names no model"
 
 
 def check_prices(prices: Prices) -> None:
@@ -166,11 +167,14 @@ def add_price_gaps(summary: dict[str, Any], prices: Prices | None) -> None:
     steps = [summary["workflow"], *summary["evaluators"].values()]
     models: dict[str, Any] = {}
     requested: dict[str, str] = {}
-    nameless = False
+    nameless = unknown = False
     for step in steps:
         models |= step.get("models") or {}
         requested |= step.get("requested") or {}
-        nameless |= "models" not in step and bool(step.get("usage", {}).get("total_tokens"))
+        usage = step.get("usage", {})
+        is_nameless = "models" not in step and bool(usage.get("total_tokens"))
+        nameless |= is_nameless
+        unknown |= is_nameless and "cost" not in usage  # a function may report a cost itself
     seen = {*models, *requested.values()}
     is_only_one = nameless and len(prices) == 1  # then it is the price of whatever was asked
     nobody_answered = not seen and not summary["workflow"].get("completed")
@@ -178,6 +182,8 @@ def add_price_gaps(summary: dict[str, Any], prices: Prices | None) -> None:
         "unused": [] if is_only_one or nobody_answered else _others(prices, seen),
         "missing": [name for name in models if price_of(name, requested, prices) is None],
     }
+    if unknown and not is_only_one and ANY_MODEL not in prices:
+        gaps["missing"].append(ANY_MODEL)
     if any(gaps.values()):
         summary["prices"] = gaps
 
@@ -187,8 +193,11 @@ def gap_lines(summary: Mapping[str, Any]) -> Iterable[str]:
     gaps = summary.get("prices") or {}
     if unused := gaps.get("unused"):
         yield f"no model that was called is named {_listed(unused)}: the price is not used"
-    if missing := gaps.get("missing"):
-        yield f"{_listed(missing)}: no price, so the cost is unknown"
+    missing = gaps.get("missing") or ()
+    if named := [name for name in missing if name != ANY_MODEL]:
+        yield f"{_listed(named)}: no price, so the cost is unknown"
+    if ANY_MODEL in missing:
+        yield f"{_NAMELESS}, so its cost is unknown"
 
 
 def planned_gaps(
@@ -237,10 +246,16 @@ def check_priced(prices: Prices | None, steps: Iterable[Any]) -> None:
 
 def without_price(models: Iterable[str]) -> LimpetError:
     """Return the error that models without a price make under a budget of cost."""
-    names = [*models] or [ANY_MODEL]
+    names = [*models]
+    if not names:
+        return LimpetError(
+            f"the budget limits the cost, and {_NAMELESS} and has no price",
+            hint='name it: limpet.Usage(…, models={"gpt-4.1": {"prompt_tokens": …}}), or give one '
+            'price for all models: prices: {"*": {prompt: …, completion: …}}',
+        )
     return LimpetError(
         f"the budget limits the cost, and {_listed(names)} has no price",
-        hint=f"add it: prices: {{{one_line(names[0])}: {{prompt: …, completion: …}}}}",
+        hint=f'add it: prices: {{"{one_line(names[0])}": {{prompt: …, completion: …}}}}',
     )
 
 
@@ -312,6 +327,9 @@ class Used:
         self.settle()
         models = {model: counts.totals() for model, counts in self._models.items()}
         summary: dict[str, Any] = {"usage": self._usage.totals()}
+        priced = len(self._each["cost"])
+        if priced and (unpriced := len(self._each["total_tokens"]) - priced) > 0:
+            summary["unpriced"] = unpriced
         summary |= {"models": models} if models else {}
         return summary | ({"requested": dict(self._requested)} if self._requested else {})
 
@@ -371,11 +389,17 @@ def mean(values: Sequence[float]) -> float | None:
 
 
 def used_by(steps: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return what steps of a summary used together: `cost` and `tokens`, where known."""
+    """Return what steps of a summary used together: `cost` and `tokens`, where known.
+
+    `unpriced` is there if results were made without a price: the cost leaves them out.
+    """
+    steps = [*steps]
     usages = [step.get("usage", {}) for step in steps]
     found = {}
     for shown, name in (("cost", "cost"), ("tokens", "total_tokens")):
         values = [usage[name] for usage in usages if isinstance(usage.get(name), (int, float))]
         if values:
             found[shown] = sum(values)
+    if "cost" in found and (unpriced := sum(step.get("unpriced", 0) for step in steps)):
+        found["unpriced"] = unpriced
     return found

@@ -1,9 +1,11 @@
 """What does the site need that its builder does not make?
 
 `make docs` runs this last. It adds `llms.txt`, `llms-full.txt` and the Markdown of each page, for
-language models; and the source files that pages link to, which are outside docs/.
+language models; the source files that pages link to, which are outside docs/; and what the copy
+button of a console takes.
 """
 
+import html
 import re
 import shutil
 import sys
@@ -21,6 +23,7 @@ _HEAD = """\
 
 Everything in one file: [llms-full.txt](llms-full.txt)
 """
+_CONSOLE = re.compile(r'<div class="language-console highlight">(.*?)</div>', re.DOTALL)
 _LINK_OUT = re.compile(r'href="((?:\.\./)+)((?:src|examples|tests|benchmarks)/[^"#?]+)')
 
 
@@ -44,7 +47,10 @@ def main() -> None:
     for script in [*SITE.glob("*.py"), *SITE.glob("pictures/*.py")]:
         script.unlink()
     for page in SITE.rglob("*.html"):
-        _bring_files(page)
+        text = page.read_text(encoding="utf-8")
+        done = _CONSOLE.sub(_copy_commands, _bring_files(page, text))
+        if done != text:
+            page.write_text(done, encoding="utf-8")
 
 
 def _pages(entries: list[Any]) -> list[str]:
@@ -62,9 +68,15 @@ def _title(text: str) -> str:
     return text.partition("\n")[0].removeprefix("# ").replace("`", "")
 
 
-def _bring_files(page: Path) -> None:
-    """Copy the files outside docs/ that a page links to, and let it link to the copies."""
-    text = page.read_text(encoding="utf-8")
+def _copy_commands(console: re.Match[str]) -> str:
+    """Let the theme's copy button take the commands of a console, and not what they printed."""
+    lines = html.unescape(re.sub(r"<[^>]+>", "", console[1])).splitlines()
+    commands = "\n".join(line[2:] for line in lines if line.startswith("$ "))
+    return console[0].replace("<div", f'<div data-copy="{html.escape(commands)}"', 1)
+
+
+def _bring_files(page: Path, text: str) -> str:
+    """Copy the files outside docs/ that a page links to; return its text with links to the copies."""
 
     def brought(found: re.Match[str]) -> str:
         path = ROOT / found[2]
@@ -76,9 +88,7 @@ def _bring_files(page: Path) -> None:
         depth = len(page.relative_to(SITE).parts) - 1
         return f'href="{"../" * depth}{found[2]}.txt'
 
-    linked = _LINK_OUT.sub(brought, text)
-    if linked != text:
-        page.write_text(linked, encoding="utf-8")
+    return _LINK_OUT.sub(brought, text)
 
 
 if __name__ == "__main__":

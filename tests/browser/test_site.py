@@ -146,6 +146,16 @@ def test_the_search_finds_a_word(open_page):
     page.wait_for_url("**/tutorial/first-crash.html*")
 
 
+def test_the_copy_button_of_a_console_takes_the_commands_alone(open_page):
+    page = open_page("tutorial/first-crash.html", permissions=["clipboard-read", "clipboard-write"])
+    console = page.locator(".language-console").first
+    assert console.locator("code").inner_text().startswith("$ limpet init crash && cd crash\nnext:")
+    console.hover()
+    console.locator("button[data-md-type=copy]").click()
+    page.wait_for_function("navigator.clipboard.readText().then(text => text.length > 0)")
+    assert page.evaluate("navigator.clipboard.readText()") == "limpet init crash && cd crash"
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_a_narrow_page_does_not_scroll_sideways(path, open_page):
     page = open_page(path, viewport={"width": 375, "height": 800})

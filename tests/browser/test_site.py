@@ -209,3 +209,19 @@ def test_a_language_model_finds_every_page(site):
     full = (site / "llms-full.txt").read_text(encoding="utf-8")
     assert "# Your first crash\n" in full
     assert "# Durability" in full
+
+
+def test_the_markdown_of_the_site_has_no_directives_and_no_dead_links(site):
+    pages = [*site.rglob("*.md"), site / "llms.txt", site / "llms-full.txt"]
+    for page in pages:
+        text = re.sub(r"(?ms)^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"))
+        assert not re.search("^:::", text, re.MULTILINE), page.name
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            parts = urlsplit(target)
+            whole = page.name == "llms-full.txt"
+            assert parts.scheme or parts.path or not whole, f"{page.name}: {target}"
+            if not parts.scheme and parts.path:
+                assert (page.parent / parts.path).exists(), f"{page.name}: {target}"
+    full = (site / "llms-full.txt").read_text(encoding="utf-8")
+    assert "\n## judge\n\n```text\njudge(model: Any, " in full
+    assert "\nraise_for_failures() -> None\n" in full

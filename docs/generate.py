@@ -93,7 +93,9 @@ def pages_of_the_site() -> dict[str, str]:
             intro="Everything that `import limpet` has. Its modules, like `limpet.errors` and\n"
             "`limpet.executors`, have further names: see the other pages of the reference.",
             body="\n\n".join(
-                f"## {name}\n\n::: limpet.{name}" for name in sorted(limpet.__all__, key=str.lower)
+                # By where it is defined: `limpet.evaluators.judge` is also a module.
+                f"## {name}\n\n::: {getattr(limpet, name).__module__}.{name}"
+                for name in sorted(limpet.__all__, key=str.lower)
             ),
         ),
     }

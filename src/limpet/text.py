@@ -27,11 +27,11 @@ def size(number: float) -> str:
 
 
 def money(amount: float) -> str:
-    """Return an amount to the cent; a smaller one with two digits: `12.30`, `0.00006`."""
-    if amount == 0 or abs(amount) >= 0.01:  # noqa: PLR2004 - a cent
+    """Return an amount to the cent; one below a dime with two digits: `12.30`, `0.015`."""
+    if amount == 0 or abs(amount) >= 0.1:  # noqa: PLR2004 - with cents, it has two digits
         return f"{amount:,.2f}"
-    text = f"{amount:.{1 - floor(log10(abs(amount)))}f}"
-    return text.rstrip("0")
+    text = f"{amount:.{1 - floor(log10(abs(amount)))}f}".rstrip("0")
+    return text if len(text.partition(".")[2]) > 1 else f"{amount:.2f}"
 
 
 def text_of(error: BaseException) -> str:

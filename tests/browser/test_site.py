@@ -146,6 +146,16 @@ def test_the_search_finds_a_word(open_page):
     page.wait_for_url("**/tutorial/first-crash.html*")
 
 
+def test_the_copy_button_of_a_console_takes_the_commands_alone(open_page):
+    page = open_page("tutorial/first-crash.html", permissions=["clipboard-read", "clipboard-write"])
+    console = page.locator(".language-console").first
+    assert console.locator("code").inner_text().startswith("$ limpet init crash && cd crash\nnext:")
+    console.hover()
+    console.locator("button[data-md-type=copy]").click()
+    page.wait_for_function("navigator.clipboard.readText().then(text => text.length > 0)")
+    assert page.evaluate("navigator.clipboard.readText()") == "limpet init crash && cd crash"
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_a_narrow_page_does_not_scroll_sideways(path, open_page):
     page = open_page(path, viewport={"width": 375, "height": 800})
@@ -199,3 +209,19 @@ def test_a_language_model_finds_every_page(site):
     full = (site / "llms-full.txt").read_text(encoding="utf-8")
     assert "# Your first crash\n" in full
     assert "# Durability" in full
+
+
+def test_the_markdown_of_the_site_has_no_directives_and_no_dead_links(site):
+    pages = [*site.rglob("*.md"), site / "llms.txt", site / "llms-full.txt"]
+    for page in pages:
+        text = re.sub(r"(?ms)^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"))
+        assert not re.search("^:::", text, re.MULTILINE), page.name
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            parts = urlsplit(target)
+            whole = page.name == "llms-full.txt"
+            assert parts.scheme or parts.path or not whole, f"{page.name}: {target}"
+            if not parts.scheme and parts.path:
+                assert (page.parent / parts.path).exists(), f"{page.name}: {target}"
+    full = (site / "llms-full.txt").read_text(encoding="utf-8")
+    assert "\n## judge\n\n```text\njudge(model: Any, " in full
+    assert "\nraise_for_failures() -> None\n" in full

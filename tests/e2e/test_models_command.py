@@ -159,9 +159,23 @@ def test_an_address_that_is_down_and_a_key_that_is_missing(folder):
     assert url.removesuffix("/v1") in down["grader"]["error"]
     done = models(folder, url, "--check", key=None)
     assert done.returncode == 1
+    assert "for a server without keys, write `key: null` in eval.yml" in done.stderr
     assert (
         "grader: the environment variable MODELS_KEY with the model's key is not set" in done.stderr
     )
+
+
+def test_a_plan_needs_no_key_and_finds_what_was_made_with_one(folder):
+    (folder / "eval.yml").write_text(EVAL.partition("evaluators:")[0], encoding="utf-8")
+    with model_server("yes", models=("bot-1",), key=KEY) as server:
+        where = {**os.environ, "MODELS_URL": server.url}
+        where.pop("MODELS_KEY", None)
+        done = run(folder, "--plan", env=where)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "1 new → 1 call of workflow" in done.stdout
+        assert "MODELS_KEY} is not set" in run(folder, env=where).stderr
+        assert run(folder, env=where | {"MODELS_KEY": KEY}).returncode == 0
+        assert "1 kept → no calls" in run(folder, "--plan", env=where).stdout
 
 
 def test_one_that_hangs_does_not_hold_the_others_and_ends_at_its_deadline(folder):

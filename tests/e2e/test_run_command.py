@@ -149,7 +149,7 @@ def test_plan_says_what_would_be_done_and_does_nothing(tmp_path):
     make(tmp_path)
     done = run(tmp_path, "--plan")
     text = "20 items × 1 trial: 0 kept, 20 new → 20 calls of workflow, 20 of correct"
-    text += "\n20 calls; tokens, cost and time unknown: fewer than 5 cells of workflow have run"
+    text += "\ntokens, cost and time unknown: fewer than 5 cells of workflow have run"
     assert (done.returncode, done.stdout, done.stderr) == (0, text + "\n", "")
     told = json.loads(run(tmp_path, "--plan", "--json").stdout)
     assert (told["text"], told["calls"]) == (text, 40)

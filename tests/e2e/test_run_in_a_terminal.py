@@ -223,7 +223,7 @@ def test_what_takes_long_before_the_first_call_is_said_and_leaves_nothing(tmp_pa
     assert screen.wait() == 0
     assert screen.said.splitlines() == [
         "20 items × 1 trial: 0 kept, 20 new → 20 calls of workflow, 20 of correct",
-        "20 calls; tokens, cost and time unknown: fewer than 5 cells of workflow have run",
+        "tokens, cost and time unknown: fewer than 5 cells of workflow have run",
     ]
 
 

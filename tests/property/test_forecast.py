@@ -94,6 +94,6 @@ def test_without_cells_the_words_say_so():
     forecast = foreseen([missing(Seen(), 7)])
     assert isinstance(forecast, Forecast)
     assert str(forecast) == (
-        "7 calls; tokens, cost and time unknown: fewer than 5 cells of workflow have run"
+        "tokens, cost and time unknown: fewer than 5 cells of workflow have run"
     )
     assert forecast.as_data()["from"] is None

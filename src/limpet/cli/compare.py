@@ -182,8 +182,11 @@ def read_against(
 def compared_with(against: Against, run: str) -> Compared:
     """Compare a run that has ended."""
     options = CompareOptions(fail_if_worse=against.margins)
+    new, here = Path(run), Path.cwd()
+    if new.is_relative_to(here):  # named like the base
+        new = new.relative_to(here)
     try:
-        comparison = compare_runs([against.base, run], options)
+        comparison = compare_runs([against.base, new], options)
     except LimpetError as error:
         return Compared(USAGE, error=error)
     return Compared(code_of(comparison, against.inconclusive), comparison)

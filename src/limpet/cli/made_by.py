@@ -63,11 +63,12 @@ class MadeBy(NamedTuple):
             settings += ["evaluators={}", "stop_when=null"]
         return tuple(settings)
 
-    def read(self, *, continue_run: bool = False) -> Configuration:
+    def read(self, *, continue_run: bool = False, needs_keys: bool = True) -> Configuration:
         """Read the file.
 
         Args:
             continue_run: Whether to continue the existing run, even if it is finished.
+            needs_keys: Whether a model's key that is not set in the environment is a problem.
 
         Raises:
             ConfigError: The file is invalid.
@@ -82,7 +83,7 @@ class MadeBy(NamedTuple):
         if own is not None:
             more = {"trials": self.trials, "settings": self.settings, "keep": continue_run}
             return own.load(self.file, {**self.given, **more})
-        return load_config(self.file, self._overrides(), self.variant)
+        return load_config(self.file, self._overrides(), self.variant, needs_keys=needs_keys)
 
     def record(self, run: Path) -> dict[str, Any]:
         """Return the record for `run.json`, with paths relative to the run: both may move."""

@@ -93,11 +93,11 @@ def command(
         matrix = made_by.matrix()
         check_matrix(only, flags.against, has_matrix=matrix is not None)
         if matrix is not None:
-            first = made_by._replace(variant=matrix.variants[0]).read()
+            first = made_by._replace(variant=matrix.variants[0]).read(needs_keys=not only_plan)
             matrix = named_as_on_disk(matrix, first.run.parent)
         variants = [None] if matrix is None else matrix.chosen(only)
         # All of them before the first call: a mistake in the last one costs nothing.
-        runs = [_ready(made_by._replace(variant=variant), flags) for variant in variants]
+        runs = [_ready(made_by._replace(variant=one), flags, only_plan) for one in variants]
         check_directory(runs[0].config.run, is_variant=matrix is not None)
         if only_plan:
             with no_exit(), _busy(flags):
@@ -134,10 +134,10 @@ class _Ready(NamedTuple):
     floors: Sequence[Floor]
 
 
-def _ready(made_by: MadeBy, flags: RunFlags) -> _Ready:
+def _ready(made_by: MadeBy, flags: RunFlags, only_plan: bool) -> _Ready:  # noqa: FBT001
     is_part = flags.limit is not None or flags.rehearse is not None
     continues = flags.keep or flags.forces or is_part
-    config = made_by.read(continue_run=continues)
+    config = made_by.read(continue_run=continues, needs_keys=not only_plan)
     prepared = _prepare(config, flags)
     least = read_floors(flags.floors, list(prepared.evaluators))
     if flags.against is not None:

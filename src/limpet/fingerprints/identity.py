@@ -115,6 +115,7 @@ def _reference(thing: Any) -> Callable[[], Any]:
 # ---- What is this step, and is it still the same? -----------------------------------------------
 
 _TRIES = 5
+_NUMBER = re.compile(r" \(\d+\)$")
 _CLOSED_OVER = re.compile(r"(.+)\.closed over \d+")
 
 
@@ -241,9 +242,10 @@ def changed_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[str
 
 
 def _with_change(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    words = in_words(own_name(name, now))
+    base = _NUMBER.sub("", name)  # others of this name have numbers
+    words = in_words(base if base in {*before, *now} else own_name(name, now))
     if name not in before:
-        return f"{words} (new)"
+        return f"{words} (now used)"
     return words if name in now else f"{words} (no longer used)"
 
 

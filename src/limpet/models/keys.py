@@ -67,7 +67,8 @@ class Key:
         if value is None and self.variable is not None:
             raise SetupError(
                 f"the environment variable {self.variable} with the model's key is not set",
-                hint=f"set {self.variable}, or use key=None for a server without keys",
+                hint=f"set {self.variable}; for a server without keys, write `key: null` in "
+                "eval.yml, or key=None in Python",
             )
         if value is not None:
             self._checked(value)

@@ -253,8 +253,17 @@ class EvaluationResult:
 
         Args:
             by_item: One row for each item instead, with means over its trials.
+
+        Raises:
+            LimpetError: pandas is not installed.
         """
-        pandas = import_module("pandas")  # only if the user has it
+        try:
+            pandas = import_module("pandas")
+        except ImportError as error:
+            raise LimpetError(
+                f"a DataFrame needs pandas, which cannot be imported ({error})",
+                hint="pip install pandas",
+            ) from error
         rows = [*rows_by_item(self._records)] if by_item else [*map(cells_of, self._records)]
         table = Table(self.summary["evaluators"], by_item=by_item)
         for cells in rows:

@@ -133,7 +133,8 @@ def contents_of(layout: Layout) -> RunContents:
             f"{one_line(str(layout.home))}: was not made by Limpet; nothing was removed",
             hint="remove it with rm, if you are sure",
         )
-    names = {*_FILES, *(path.name for path in columns)}
+    empty = [path for path in layout.columns() if not path.lstat().st_size]  # nothing ran yet
+    names = {*_FILES, *(path.name for path in (*columns, *empty))}
     for step in () if layout.single else layout.steps():
         if layout.column(step) in columns:
             live = layout.live(step).name  # the column itself, or a mirror of it

@@ -329,6 +329,7 @@ def test_against_compares_at_the_end_and_gates(tmp_path, capfd):
     gate = ("--against", base / "runs/bot", "--fail-if-worse", "correct=0.2")
     done = run(new, *gate)
     assert (done.code, "not worse" in done.out) == (0, True)
+    assert "\nnew   runs/bot · 30 items\n" in done.out  # from here, as the base may be
     (new / "letters").write_text("0" * 30)
     assert (run(new, "--redo", *gate[:2]).code) == 0
     capfd.readouterr()

@@ -50,7 +50,7 @@ def test_a_pattern_stands_for_many_files_and_a_new_one_counts(tmp_path):
     run(declared)
     assert run(declared).plan.calls == 0
     (folder / "b.txt").write_text("b")
-    assert run(declared).plan.workflow.changed == ("file prompts/deep/b.txt (new)",)
+    assert run(declared).plan.workflow.changed == ("file prompts/deep/b.txt (now used)",)
 
 
 @pytest.mark.parametrize(

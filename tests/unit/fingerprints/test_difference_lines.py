@@ -158,3 +158,12 @@ def test_a_folder_is_shown_by_the_names_that_came_and_went():
     }
     [one] = differences({"docs/": "1"}, {"docs/": "2"}, known)
     assert (one.name, one.lines) == ("docs/", ("- b.md", "+ d.md"))
+
+
+def test_what_changed_has_names_without_the_numbers_of_their_likes():
+    now = {"answer": "2", "limpet": "3", "limpet (2)": "4", "file a (2)": "5"}
+    assert changed_parts({"answer": "1"}, now) == [
+        "answer",
+        "file a (2) (now used)",
+        "limpet (now used)",
+    ]

@@ -710,6 +710,27 @@ def test_a_model_without_a_price_is_refused_before_anything_is_spent(tmp_path):
         limpet.evaluate([{"input": "a"}], workflow, run=tmp_path / "r", budget={"cost": 1})
 
 
+def test_a_run_refused_before_it_begins_leaves_only_what_was_there(tmp_path):
+    workflow = openai(url="http://127.0.0.1:9/v1", model="gpt-x", key=None, prompt="{{input}}")
+
+    def refused(run):
+        with pytest.raises(limpet.LimpetError, match="gpt-x has no price"):
+            limpet.evaluate([{"input": "a"}], workflow, run=run, budget={"cost": 1})
+
+    refused(tmp_path / "runs/a")
+    assert not any(tmp_path.iterdir())
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs/mine.txt").touch()
+    refused(tmp_path / "runs/a")
+    assert [*tmp_path.rglob("*")] == [tmp_path / "runs", tmp_path / "runs/mine.txt"]
+    run = tmp_path / "runs/a"
+    limpet.evaluate([{"input": "a"}], str.upper, run=run)
+    before = {path.name for path in run.iterdir()}
+    with pytest.raises(limpet.LimpetError, match="gpt-x has no price"):
+        limpet.evaluate([{"input": "a"}], workflow, run=run, budget={"cost": 1}, on_change="redo")
+    assert before <= {path.name for path in run.iterdir()}
+
+
 def test_waiting_for_the_budget_is_not_the_time_of_a_call(tmp_path):
     async def grader(messages, **_):
         await asyncio.sleep(0.4)

@@ -783,7 +783,7 @@ def test_a_plan_changes_nothing_and_tells_of_a_change_instead_of_raising(tmp_pat
     told = limpet.plan(ROWS, two, [exact_match()], run)
     assert {file: file.read_bytes() for file in run.rglob("*") if file.is_file()} == before
     shown = [name.rpartition(".")[2] for name in told.workflow.changed]
-    assert shown == ["one (no longer used)", "two (new)"]
+    assert shown == ["one (no longer used)", "two (now used)"]
     assert (told.workflow.new, told.workflow.edited, told.workflow.calls) == (3, 0, 6)
     with pytest.raises(limpet.FunctionChangedError) as caught:
         limpet.evaluate(ROWS, two, [exact_match()], run)

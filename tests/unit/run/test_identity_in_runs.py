@@ -429,7 +429,7 @@ def test_a_change_is_named_in_words(tmp_path, module, monkeypatch):
     edited = module(before.replace("old()", "fresh()"))
     assert (
         changed(edited.answer, at)
-        == "answer, fresh (new), old (no longer used), environment variable TONE"
+        == "answer, fresh (now used), old (no longer used), environment variable TONE"
     )
 
 

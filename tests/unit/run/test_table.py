@@ -1,5 +1,7 @@
 """The columns of `to_dataframe` and `limpet export`: what they have, and what they are called."""
 
+import sys
+
 import pandas as pd
 import pytest
 
@@ -36,6 +38,14 @@ def test_a_simple_run_has_few_columns(tmp_path):
     frame = evaluate(tmp_path, [correct]).to_dataframe()
     assert list(frame) == [*FIRST, "correct", "category"]
     assert list(frame["category"]) == ["even", "odd", "even", "odd"]
+
+
+def test_without_pandas_the_error_says_what_to_install(tmp_path, monkeypatch):
+    result = evaluate(tmp_path)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(limpet.LimpetError, match="a DataFrame needs pandas") as caught:
+        result.to_dataframe()
+    assert caught.value.hint == "pip install pandas"
 
 
 def test_everything_that_is_known_of_an_item_has_a_column(tmp_path):

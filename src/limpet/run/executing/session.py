@@ -31,6 +31,7 @@ from limpet.run.executing.session_results import SessionResults
 from limpet.run.executing.stopping import interrupted, unpaused
 from limpet.run.executing.taking import Taking, begin_order
 from limpet.run.executing.watched_files import WatchedFiles
+from limpet.run.housekeeping import remove_run
 from limpet.run.planning.counting import record_outdated, record_redone
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import ItemsMark, mark_of, write_items
@@ -65,6 +66,7 @@ class EvaluationSession:
         self._request = request
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._journal: Journal | None = None
+        self._made: list[Path] = []
         self._run_file: RunFile | None = None
         self._columns: Mapping[str, ColumnReader] = {}
         self._records: dict[str, int] = {}
@@ -88,7 +90,9 @@ class EvaluationSession:
         self._planner = planner = Planner(request, layout)
         self._steps = [*planner.steps]
         self._identities, self._masking = planner.identities, planner.masking
+        missing = [folder for folder in (layout.home, *layout.home.parents) if not folder.exists()]
         self._journal = journal = Journal(layout, durability=request.durability)
+        self._made = missing
         run_file = unpaused(layout)
         if request.as_toolkit:
             journal.move_column(WORKFLOW)
@@ -384,11 +388,21 @@ class EvaluationSession:
         self._record_end_state()
         close_session(journal, self._run_file)
 
+    def _leave_nothing(self) -> None:
+        """If the run was refused before it began, remove the directories that were made for it."""
+        if not self._made or self._run_file is not None or self._layout.run_json.exists():
+            return
+        with suppress(OSError, LimpetError):  # not empty, or another process begins the run
+            remove_run(self._layout)
+            for folder in self._made[1:]:
+                folder.rmdir()
+
     def close(self) -> None:
         """Close the journal and remove temporary files."""
         try:
             with self.handling_signals():
                 self._close_journal()
+                self._leave_nothing()
         finally:
             if self._pipeline is not None:
                 self._pipeline.hand.close()

@@ -68,10 +68,10 @@ class Forecast:
     unseen: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        calls = f"{_span(self.calls, '{:,.0f}'.format)} call{'s' * (self.calls.high != 1)}"
         if not self.source:
             cells = f"fewer than {FEWEST} cells of {' and '.join(self.unseen)}"
-            return f"{calls}; tokens, cost and time unknown: {cells} have run"
+            return f"tokens, cost and time unknown: {cells} have run"
+        calls = f"{_span(self.calls, '{:,.0f}'.format)} call{'s' * (self.calls.high != 1)}"
         known = {
             "tokens": _scaled(self.tokens, _TOKENS) if self.tokens else "",
             "cost": f"${_span(self.cost, money)}" if self.cost else "",

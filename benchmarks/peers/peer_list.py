@@ -37,6 +37,8 @@ class Peer:
     cache: tuple[str, ...] = ()
     """The tables in which a cache of requests does, if that is off by default."""
     npm: tuple[str, ...] = ()
+    server: str = ""
+    """Its own server, elsewhere: in one environment, the client would import it."""
 
 
 PEERS = {
@@ -60,9 +62,8 @@ PEERS = {
         "DeepEval", ("deepeval==4.3.1", CLIENT), "deepeval", "deepeval", ("kill", "edits", "limit")
     ),
     "phoenix": Peer(
-        "Phoenix", ("arize-phoenix==20.26.1", "arize-phoenix-client==3.5.0",
-                    "arize-phoenix-evals==3.9.4", CLIENT),
-        "phoenix.client", "phoenix", ("cost", "kill", "edits", "limit"),
+        "Phoenix", ("arize-phoenix-client==3.5.0", "arize-phoenix-evals==3.9.4", CLIENT),
+        "phoenix.client", docs=("cost", "kill", "edits", "limit"), server="arize-phoenix==20.26.1",
     ),
     "mlflow": Peer("MLflow", ("mlflow==3.17.2", CLIENT), "mlflow.genai", "mlflow"),
     "nat": Peer(
@@ -88,6 +89,11 @@ def commands_of(name: str) -> Path:
     return Path(environment(f"peer-{name}", peer.packages, ours=False))
 
 
+def server_of(name: str) -> Path:
+    """Return the same for the peer's own server."""
+    return Path(environment(f"peer-{name}-server", PEERS[name].server, ours=False))
+
+
 def surroundings(folder: Path, port: int, commands: Path) -> dict[str, str]:
     """Return the variables for a script: the local server, and no home but the folder."""
     quiet = {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_DISABLE_UPDATE": "1"}
@@ -108,7 +114,8 @@ def python_of(commands: Path) -> str:
 def version_of(name: str) -> str:
     """Return what a row was measured of: of ourselves, the code itself."""
     if name != "limpet":
-        return " ".join(PEERS[name].npm or PEERS[name].packages)
+        peer = PEERS[name]
+        return " ".join([*(peer.npm or peer.packages), peer.server]).strip()
     words = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD:src"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
     return f"limpet {done.stdout.strip()}"

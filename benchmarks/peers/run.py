@@ -15,7 +15,6 @@ import re
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +166,7 @@ def place(peer: str, setting: str, items: int, *, rate: float = 0) -> Iterator[P
     try:
         assert server.stdout is not None
         given = surroundings(folder, int(server.stdout.readline()), commands_of(peer))
-        if peer == "phoenix":
+        if PEERS[peer].server:
             service, url = start_phoenix(beside, given)
             given["PHOENIX_COLLECTOR_ENDPOINT"] = url
         yield Place(peer, setting, folder, log, given, service, time.time() - began)
@@ -180,19 +180,18 @@ def place(peer: str, setting: str, items: int, *, rate: float = 0) -> Iterator[P
 
 def start_phoenix(beside: Path, given: dict[str, str]) -> "tuple[subprocess.Popen[bytes], str]":
     """Start Phoenix's own server, which outlives the script; return it and its address."""
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        port, grpc = one.getsockname()[1], other.getsockname()[1]
-    where = {"PHOENIX_PORT": port, "PHOENIX_GRPC_PORT": grpc, "PHOENIX_WORKING_DIR": beside}
+    port = random.randint(10_000, 30_000)  # below those that a port 0 gives to others meanwhile
+    where = {"PHOENIX_PORT": port, "PHOENIX_GRPC_PORT": port + 1, "PHOENIX_WORKING_DIR": beside}
     service = subprocess.Popen(  # noqa: S603 - a peer's command
-        [commands_of("phoenix") / "phoenix", "serve"], stdout=subprocess.DEVNULL,
+        [peer_list.server_of("phoenix") / "phoenix", "serve"], stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, env=given | {name: str(one) for name, one in where.items()},
     )  # fmt: skip
     while service.poll() is None:
         with suppress(OSError):
-            socket.create_connection(("127.0.0.1", port)).close()
-            return service, f"http://127.0.0.1:{port}"
+            http = HTTPConnection("127.0.0.1", port)
+            http.request("GET", "/healthz")
+            if http.getresponse().status == 200:
+                return service, f"http://127.0.0.1:{port}"
         time.sleep(0.2)
     raise CutError("its server did not start")
 
@@ -298,6 +297,8 @@ def installed(names: list[str]) -> Iterator[str]:
     for name in names:
         try:
             commands_of(name)
+            if PEERS[name].server:
+                peer_list.server_of(name)
         except (AssertionError, OSError, subprocess.SubprocessError) as error:
             print(f"{name} cannot be installed, it is left out: {error}", file=sys.stderr)
         else:

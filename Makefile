@@ -18,7 +18,7 @@ BROWSER := command -v chromium chromium-browser google-chrome >/dev/null || { te
   command -v apt-get >/dev/null && { apt-get update -qq; apt-get install -y -qq chromium; } >/dev/null 2>&1; } || true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ray quick test test-all compiled lint format bench bench-pacing docs docs-serve dist \
+.PHONY: help demo demo-ray quick test test-all compiled lint format bench bench-pacing bench-peers docs docs-serve dist \
         test-pythons clean same-python
 
 help:  ## Show this list
@@ -82,6 +82,9 @@ bench: $(DEV_READY)  ## Run the benchmarks and print their tables
 bench-pacing: $(LEAGUE_READY)  ## The league: the peers' own controllers beside ours, in an hour; goes on where it stopped
 	@$(LEAGUE)/bin/python benchmarks/league.py
 
+bench-peers: $(DEV_READY)  ## Whole runs of other tools beside ours, into docs/benchmarks.md; goes on where it stopped
+	@$(BIN)/python benchmarks/peers/run.py
+
 docs: $(DOCS_READY)  ## Build the site into site/; a broken link, anchor or name fails
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/zensical build --clean --strict
@@ -92,7 +95,7 @@ docs-serve: $(DOCS_READY)  ## Show the site on this machine while you write
 	@$(BIN)/zensical serve
 
 clean:  ## Remove the virtual environment and all caches
-	rm -rf $(VENV) $(VENV)-* .league .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build site .cache
+	rm -rf $(VENV) $(VENV)-* .league .peers .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build site .cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

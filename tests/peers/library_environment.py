@@ -60,18 +60,19 @@ def environment(name, *packages, ours=True, with_pip=False):
 
 
 @functools.cache
-def npm_package(package):
-    """Return the directory of the commands of a package from npm; install it if it is not there."""
-    place = ROOT / ".venv-npm"
+def npm_package(*packages, name="npm"):
+    """Return the directory of the commands of packages from npm; install what is not there."""
+    place = ROOT / f".venv-{name}"
+    wanted = " ".join(packages)
     npm = shutil.which("npm")
     assert npm, "npm is needed for this test: install Node.js"
     with _alone(place):
         ready = place / "ready"
-        if not ready.exists() or ready.read_text(encoding="utf-8") != package:
+        if not ready.exists() or ready.read_text(encoding="utf-8") != wanted:
             place.mkdir(exist_ok=True)
             (place / ".gitignore").write_text("*\n", encoding="utf-8")
-            run(npm, "install", "--prefix", str(place), "--no-audit", "--no-fund", package)
-            ready.write_text(package, encoding="utf-8")
+            run(npm, "install", "--prefix", str(place), "--no-audit", "--no-fund", *packages)
+            ready.write_text(wanted, encoding="utf-8")
     return place / "node_modules" / ".bin"
 
 

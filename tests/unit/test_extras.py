@@ -12,6 +12,7 @@ import pytest
 
 import limpet
 from limpet.cli.commands import cli
+from limpet.evaluators.similarity import _measure
 from limpet.integrations.nat import load_nat_config
 from limpet.models.provider import provider
 
@@ -78,6 +79,7 @@ def test_an_error_names_the_extra_that_is_missing(module, extra, use, tmp_path, 
     )
     for loaded in [module, *(name for name in sys.modules if name.startswith(f"{module}."))]:
         monkeypatch.setitem(sys.modules, loaded, None)
+    _measure.cache_clear()
     with pytest.raises(limpet.LimpetError) as raised:
         use()
     assert f"limpet[{extra}]" in str(raised.value.hint)

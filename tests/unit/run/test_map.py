@@ -195,7 +195,7 @@ def test_a_changed_function_is_an_error_that_says_what_changed(tmp_path):
     before = path.read_bytes()
     with pytest.raises(
         limpet.FunctionChangedError,
-        match=r"`version_one` \(no longer used\), `version_two` \(new\)",
+        match=r"`version_one` \(no longer used\), `version_two` \(now used\)",
     ) as caught:
         limpet.map(version_two, ["a", "b", "c"], journal=path)
     assert "2 of 3 inputs" in str(caught.value)

@@ -51,6 +51,7 @@ def test_hostile_records_give_a_range_or_nothing(facts, cells, prices):
 ), AMOUNTS), st.integers(1, 500))  # fmt: skip
 @example({"in_flight": 1e308, "mean_cost": 1e-9}, 500)
 @example({"window": 1e308, "found": True, "idle_s": 5e-324}, 5)
+@example({"rate": 2.2250738585e-313}, 1)
 def test_whatever_is_remembered_of_an_endpoint_gives_a_time_or_nothing(learned, cells):
     seen = amounts([1.0, 2.0, 3.0, 2.0, 1.0])
     limits = learned_limits(learned, 100)

@@ -190,7 +190,8 @@ def test_each_key_at_one_address_has_a_pacer(monkeypatch):
     with model_server("yes") as server:
 
         def made(key):
-            return openai_api(server.url, model="m", key=key)
+            # A name of its own: another test may have had this port, and a key there.
+            return openai_api(server.url, model="two-keys", key=key)
 
         models = [made(key) for key in ("${TEAM_A}", "sk-of-team-b", "${ALSO_A}", "sk-of-team-a")]
 
@@ -203,7 +204,7 @@ def test_each_key_at_one_address_has_a_pacer(monkeypatch):
 
         asyncio.run(ask_all())
     origin = server.url.removesuffix("/v1")
-    assert [pacer.key for pacer in pacers] == [f"{origin} m", f"{origin} m (key 2)"]
+    assert [pacer.key for pacer in pacers] == [f"{origin} two-keys", f"{origin} two-keys (key 2)"]
     first, second, *others = [model.endpoint for model in models]
     assert others == [first, first] != [second, second]
 

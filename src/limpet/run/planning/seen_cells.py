@@ -179,7 +179,8 @@ def learned_limits(learned: Mapping[str, Any], most: int) -> Limits:
     cap = min(int(number(learned.get("in_flight")) or most), most) or most
     rates = (number(learned.get(name)) for name in ("steady_rate", "rate", "per_minute"))
     steady, rate, quota = (one or 0.0 for one in rates)
-    per_s = min((steady or rate or quota / 60) / cost, 1e6)
+    pace = steady or rate or quota / 60
+    per_s = min(max(pace / cost, 1e-9), 1e6) if pace else 0.0
     if per_s or cap < most:
         # The rate has been measured at this cap: it is a limit of its own where calls take longer.
         cap = min(round(1.5 * cap), most) if per_s else cap

@@ -15,7 +15,7 @@ class Server:
     """Answers anything after a while; counts the most calls in flight at once."""
 
     def __init__(self):
-        self.seconds = 0.5
+        self.seconds = 1.0  # long beside what a busy machine adds
         self.now = self.most = 0
 
     async def answer(self, request):
@@ -82,5 +82,5 @@ def test_the_second_run_is_at_its_pace_at_once(server, limpet, tmp_path):
 @pytest.mark.slow
 def test_a_server_that_is_slower_now_is_not_flooded(server, limpet, tmp_path):
     most_of(server, limpet, tmp_path, "learns", 1200)
-    server.seconds = 1.5
+    server.seconds = 3.0
     assert most_of(server, limpet, tmp_path, "slow", 60) <= 48

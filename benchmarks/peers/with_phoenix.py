@@ -1,7 +1,8 @@
 """Phoenix, as its pages "Run Experiments" and "LLM Evaluators" say; `phoenix serve` runs beside it.
 
 `default`: `run_experiment`, which makes one call at a time. `docs`: `async_run_experiment` with 20
-at once, and `resume_experiment` after a kill.
+at once, and `resume_experiment` after a kill. With `rate_limit_errors`, it would begin with one call
+a second; the evaluator slows down without it, too.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from openai import AsyncOpenAI, OpenAI, RateLimitError
+from openai import AsyncOpenAI, OpenAI
 from phoenix.client import AsyncClient, Client
 from phoenix.evals import ClassificationEvaluator, LLM
 
@@ -58,7 +59,7 @@ judge = ClassificationEvaluator(
 sync, evaluators = setting == "default", {"score": exact if mode == "match" else judge}
 task = known if mode == "judge" else answer if sync else async_answer
 experiments = (client if sync else AsyncClient()).experiments
-given = {"task": task, "evaluators": evaluators, "rate_limit_errors": RateLimitError}
+given = {"task": task, "evaluators": evaluators}
 
 # A dataset is made once; one whose rows were edited is another.
 name = hashlib.sha256(json.dumps(rows).encode()).hexdigest()

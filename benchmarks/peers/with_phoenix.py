@@ -1,8 +1,8 @@
 """Phoenix, as its pages "Run Experiments" and "LLM Evaluators" say; `phoenix serve` runs beside it.
 
 `default`: `run_experiment`, which makes one call at a time. `docs`: `async_run_experiment` with 20
-at once, and `resume_experiment` after a kill. With `rate_limit_errors`, it would begin with one call
-a second; the evaluator slows down without it, too.
+at once, and `resume_experiment` after a kill. `rate_limit_errors` is left out: with it, calls begin
+at one a second, and the evaluator slows down without it, too.
 """
 
 import asyncio

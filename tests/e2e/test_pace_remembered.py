@@ -10,6 +10,8 @@ import pytest
 from aiohttp import web
 from e2e.servers import served_by
 
+from limpet.pacing.memory import PaceMemory, digest_of
+
 
 class Server:
     """Answers anything after a while; counts the most calls in flight at once."""
@@ -68,7 +70,7 @@ def most_of(server, limpet, tmp_path, name, count, *options):
 @pytest.mark.slow
 def test_the_second_run_is_at_its_pace_at_once(server, limpet, tmp_path):
     cold = most_of(server, limpet, tmp_path, "cold", 120, "--set", "pace.remember=false")
-    assert not (tmp_path / "limpet" / "pace.json").exists()
+    assert not (tmp_path / "limpet").exists()
     most_of(server, limpet, tmp_path, "learns", 1200)
     assert "sk-of-a-test" not in (tmp_path / "limpet" / "pace.json").read_text()
     [line] = limpet("pace", "--json").stdout.splitlines()
@@ -84,3 +86,14 @@ def test_a_server_that_is_slower_now_is_not_flooded(server, limpet, tmp_path):
     most_of(server, limpet, tmp_path, "learns", 1200)
     server.seconds = 3.0
     assert most_of(server, limpet, tmp_path, "slow", 60) <= 48
+
+
+def test_what_is_not_remembered_is_in_no_forecast(server, limpet, tmp_path):
+    server.seconds = 0.01
+    most_of(server, limpet, tmp_path, "learns", 8)
+    a_call_in_a_quarter_of_an_hour = (f"{server.url} m", digest_of("sk-of-a-test"), {"rate": 0.001})
+    PaceMemory(tmp_path / "limpet").save([a_call_in_a_quarter_of_an_hour])
+    (tmp_path / "next.jsonl").write_text((tmp_path / "learns.jsonl").read_text())
+    plan = ("run", "eval.yml", "--plan", "--set", "name=next", "--set", "dataset=next.jsonl")
+    assert " h " in limpet(*plan).stdout
+    assert " h " not in limpet(*plan, "--set", "pace.remember=false").stdout

@@ -68,6 +68,7 @@ SOME = st.lists(st.floats(1e-3, 1e4), min_size=5, max_size=50)
 
 
 @given(SOME, st.integers(1, 60), st.integers(1, 60))
+@example([1.0, 2.0, 3.0, 2.0, 1.0], 400, 400)
 def test_more_cells_are_never_cheaper(values, cells, more):
     few, many = (
         foreseen([missing(amounts(values), number)], 600.0) for number in (cells, cells + more)
@@ -77,6 +78,7 @@ def test_more_cells_are_never_cheaper(values, cells, more):
 
 
 @given(SOME, st.integers(1, 60), st.integers(0, 60))
+@example([1.0, 2.0, 3.0, 2.0, 1.0], 400, 399)
 def test_what_may_be_kept_lowers_the_lower_end_alone(values, cells, kept):
     certain = foreseen([missing(amounts(values), cells)], 600.0)
     perhaps = foreseen([missing(amounts(values), cells, fewest=max(0, cells - kept))], 600.0)
@@ -85,6 +87,7 @@ def test_what_may_be_kept_lowers_the_lower_end_alone(values, cells, kept):
 
 
 @given(st.floats(1e-6, 1e6), st.integers(5, 50), st.integers(1, 200))
+@example(1e-6, 5, 1000)
 def test_equal_cells_are_foreseen_exactly(value, seen, cells):
     cost = foreseen([missing(amounts([value] * seen), cells)], 600.0).cost
     assert math.isclose(cost.low, value * cells, rel_tol=1e-6)

@@ -119,7 +119,9 @@ class PaceMemory:
 
     def learned(self, endpoint: str, account: bytes) -> Mapping[str, Any]:
         """Return what was learned of an endpoint within a day; empty if nothing."""
-        entry = self.entries().get(self.name_of(endpoint, account))
+        entries = self.entries()
+        # Without entries, no name is needed, nor a salt, which would be written.
+        entry = entries.get(self.name_of(endpoint, account)) if entries else None
         return {} if entry is None else dict(entry["learned"])
 
     def entries(self) -> dict[str, dict[str, Any]]:

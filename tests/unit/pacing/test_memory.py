@@ -37,6 +37,11 @@ def test_what_was_saved_is_there_for_the_same_endpoint_and_key(kept):
     assert kept.learned("https://api.example.com other", KEY) == {}
 
 
+def test_to_look_at_it_writes_nothing(kept):
+    assert kept.learned(URL, KEY) == {}
+    assert not kept.path.parent.exists()
+
+
 def test_it_is_the_users_alone_and_has_no_key_in_it(kept):
     kept.save([(URL, KEY, LEARNED)])
     folder = kept.path.parent

@@ -170,7 +170,8 @@ def _limits(name: str, step: Any, request: Request, layout: Layout) -> Limits:
         most = min(most, engine.workers)
     if fixed != "auto" or not step.endpoint:
         return Limits(most, most)
-    return learned_limits(learned_of(step.endpoint) or last_pace(layout.events, name), most)
+    remembered = learned_of(step.endpoint) if request.remember_pace else {}
+    return learned_limits(remembered or last_pace(layout.events, name), most)
 
 
 def learned_limits(learned: Mapping[str, Any], most: int) -> Limits:
@@ -180,6 +181,7 @@ def learned_limits(learned: Mapping[str, Any], most: int) -> Limits:
     rates = (number(learned.get(name)) for name in ("steady_rate", "rate", "per_minute"))
     steady, rate, quota = (one or 0.0 for one in rates)
     pace = steady or rate or quota / 60
+    # Anybody may write that file: the time that a call takes must stay finite, and above 0.
     per_s = min(max(pace / cost, 1e-9), 1e6) if pace else 0.0
     if per_s or cap < most:
         # The rate has been measured at this cap: it is a limit of its own where calls take longer.

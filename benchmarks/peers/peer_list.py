@@ -37,8 +37,10 @@ class Peer:
     cache: tuple[str, ...] = ()
     """The tables in which a cache of requests does, if that is off by default."""
     npm: tuple[str, ...] = ()
+    served: tuple[str, ...] = ()
+    """The settings with which its own server runs beside the script."""
     server: str = ""
-    """Its own server, elsewhere: in one environment, the client would import it."""
+    """The server's package, if it needs another environment: in one, the client would import it."""
 
 
 PEERS = {
@@ -63,9 +65,13 @@ PEERS = {
     ),
     "phoenix": Peer(
         "Phoenix", ("arize-phoenix-client==3.5.0", "arize-phoenix-evals==3.9.4", CLIENT),
-        "phoenix.client", docs=("cost", "kill", "edits", "limit"), server="arize-phoenix==20.26.1",
+        "phoenix.client", docs=("cost", "kill", "edits", "limit"), served=("default", "docs"),
+        server="arize-phoenix==20.26.1",
     ),
-    "mlflow": Peer("MLflow", ("mlflow==3.17.2", CLIENT), "mlflow.genai", "mlflow"),
+    "mlflow": Peer(
+        "MLflow", ("mlflow==3.17.2", CLIENT), "mlflow.genai", "mlflow",
+        ("cost", "kill", "edits", "limit"), served=("docs",),
+    ),
     "nat": Peer(
         "`nat eval`", ("nvidia-nat[eval,langchain]==1.9.0", "langchain-core>=1.4",
                        "sqlalchemy[asyncio]>=2"),
@@ -91,7 +97,10 @@ def commands_of(name: str) -> Path:
 
 def server_of(name: str) -> Path:
     """Return the same for the peer's own server."""
-    return Path(environment(f"peer-{name}-server", PEERS[name].server, ours=False))
+    package = PEERS[name].server
+    if not package:
+        return commands_of(name)
+    return Path(environment(f"peer-{name}-server", package, ours=False))
 
 
 def surroundings(folder: Path, port: int, commands: Path) -> dict[str, str]:

@@ -3,7 +3,7 @@
 Each row (a table, a peer, a setting, a size) is measured in processes of its own, written to a file
 at once, and skipped by the next start. One that takes over five minutes is cut, and that is said.
 
-    make bench-peers                                           all of it, in about an hour
+    make bench-peers                                           all of it, in 100 minutes
     python benchmarks/peers/run.py --only cost,kill --peers limpet,inspect --items 20
 """
 
@@ -122,13 +122,16 @@ def end(process: "subprocess.Popen[bytes]", deadline: float) -> Any:
 
 
 def used_by(service: "subprocess.Popen[bytes] | None") -> tuple[float, float]:
-    """Return the CPU seconds and the peak memory in MB of a peer's own server, so far."""
-    if service is None:
-        return 0, 0
-    of = Path("/proc", str(service.pid))
-    ticks = (of / "stat").read_text().rpartition(")")[2].split()[11:15]
-    [peak] = re.findall(r"VmHWM:\s+(\d+)", (of / "status").read_text())
-    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"), int(peak) / 1024
+    """Return the CPU seconds of a peer's own server so far, and the memory in MB that it holds."""
+    ticks = held = 0
+    for one in Path("/proc").glob("[0-9]*") if service else ():
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            of = (one / "stat").read_text().rpartition(")")[2].split()
+            if service and int(of[3]) == service.pid:  # the session that it was started in
+                ticks += sum(map(int, of[11:15]))
+                [share] = re.findall(r"\nPss:\s+(\d+)", (one / "smaps_rollup").read_text())
+                held += int(share)
+    return ticks / os.sysconf("SC_CLK_TCK"), held / 1024
 
 
 def in_time(deadline: float) -> None:
@@ -166,34 +169,48 @@ def place(peer: str, setting: str, items: int, *, rate: float = 0) -> Iterator[P
     try:
         assert server.stdout is not None
         given = surroundings(folder, int(server.stdout.readline()), commands_of(peer))
-        if PEERS[peer].server:
-            service, url = start_phoenix(beside, given)
-            given["PHOENIX_COLLECTOR_ENDPOINT"] = url
+        if setting in PEERS[peer].served:
+            service = start_server(peer, beside, given)
         yield Place(peer, setting, folder, log, given, service, time.time() - began)
     finally:
-        for one in (server, service):
-            if one is not None:
-                one.kill()
-                one.wait()
+        server.kill()
+        server.wait()
+        if service is not None:
+            kill(service)
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def start_phoenix(beside: Path, given: dict[str, str]) -> "tuple[subprocess.Popen[bytes], str]":
-    """Start Phoenix's own server, which outlives the script; return it and its address."""
+def start_server(peer: str, beside: Path, given: dict[str, str]) -> "subprocess.Popen[bytes]":
+    """Start a peer's own server, which outlives the script, and tell the script where it is."""
     port = random.randint(10_000, 30_000)  # below those that a port 0 gives to others meanwhile
-    where = {"PHOENIX_PORT": port, "PHOENIX_GRPC_PORT": port + 1, "PHOENIX_WORKING_DIR": beside}
+    url = f"http://127.0.0.1:{port}"
+    at = peer_list.server_of(peer)
+    if peer == "phoenix":
+        words = [at / "phoenix", "serve"]
+        where = {"PHOENIX_PORT": port, "PHOENIX_GRPC_PORT": port + 1, "PHOENIX_WORKING_DIR": beside}
+        path, given["PHOENIX_COLLECTOR_ENDPOINT"] = "/healthz", url
+    else:
+        words, where = [at / "mlflow", "server", "--port", str(port)], {}
+        path, given["MLFLOW_TRACKING_URI"] = "/health", url
     service = subprocess.Popen(  # noqa: S603 - a peer's command
-        [peer_list.server_of("phoenix") / "phoenix", "serve"], stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, env=given | {name: str(one) for name, one in where.items()},
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env=given | {name: str(one) for name, one in where.items()}, cwd=beside,
+        start_new_session=True,
     )  # fmt: skip
     while service.poll() is None:
         with suppress(OSError):
             http = HTTPConnection("127.0.0.1", port)
-            http.request("GET", "/healthz")
+            http.request("GET", path)
             if http.getresponse().status == 200:
-                return service, f"http://127.0.0.1:{port}"
+                break
         time.sleep(0.2)
-    raise CutError("its server did not start")
+    else:
+        raise CutError("its server did not start")
+    before, now = 0.0, used_by(service)[0]
+    while now - before > 0.3:  # what it still imports is no work for the script
+        time.sleep(1)
+        before, now = now, used_by(service)[0]
+    return service
 
 
 def cost(peer: str, setting: str, items: int, deadline: float) -> Iterator[Row]:
@@ -297,7 +314,7 @@ def installed(names: list[str]) -> Iterator[str]:
     for name in names:
         try:
             commands_of(name)
-            if PEERS[name].server:
+            if PEERS[name].served:
                 peer_list.server_of(name)
         except (AssertionError, OSError, subprocess.SubprocessError) as error:
             print(f"{name} cannot be installed, it is left out: {error}", file=sys.stderr)

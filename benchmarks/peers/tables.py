@@ -116,7 +116,7 @@ def plain(rows: list[Row], table: str, columns: dict[str, tuple[str, str]]) -> s
 
 
 def better(rows: list[Row], sizes: dict[str, tuple[int, ...]]) -> str:
-    """Return who has a lower figure than Limpet with its defaults."""
+    """Return which peers have a lower figure than Limpet with its defaults."""
     figures = {
         "CPU per item": ("cost", "cpu_s"), "memory": ("cost", "peak_mb"),
         "time": ("cost", "took_s"), "finished answers asked again": ("kill", "again"),
@@ -125,15 +125,18 @@ def better(rows: list[Row], sizes: dict[str, tuple[int, ...]]) -> str:
         "installed size": ("weight", "mb"),
     }  # fmt: skip
     lines = []
-    for words, (table, name) in figures.items():
+    every = [(words, *of, size) for words, of in figures.items() for size in sizes[of[0]]]
+    for words, table, name, size in every:
         values = {
             label: sum(one[name] for one in row["found"]) / len(row["found"])
-            for label, row in of_table(rows, table, sizes[table][-1])
+            for label, row in of_table(rows, table, size)
             if "cut" not in row and row["found"] and name in row["found"][0]
             and not any(one.get("lost") or one.get("below_1") for one in row["found"])
         }  # fmt: skip
-        who = [label for label, value in values.items() if value < values.get("Limpet", 0)]
-        lines.append(f"- {words}: {'; '.join(who) or 'nobody'}")
+        ours = values.get("Limpet", 0)
+        who = [label for label in values if values[label] < ours and "Limpet" not in label]
+        of = f", {size:,} items" if len(sizes[table]) > 1 else ""
+        lines.append(f"- {words}{of}: {'; '.join(who) or 'nobody'}")
     return "\n".join(lines)
 
 
@@ -170,7 +173,7 @@ def page(rows: list[Row], sizes: dict[str, tuple[int, ...]], picture: str) -> st
     versions = "; ".join(version_of(name) for name in PEERS)
     minutes = sum(row["took_s"] for row in rows) / 60
     parts = [
-        f"{describe('limpet')}; {versions}. Together, it took {minutes:.0f} minutes.",
+        f"{describe('limpet')}; {versions}. The rows took {minutes:.0f} minutes, some at a time.",
         "### What an item costs",
         "One model call and one exact match. The whole process, its start included.",
         cost(rows, sizes["cost"]),

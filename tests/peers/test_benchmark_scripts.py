@@ -34,8 +34,9 @@ def test_each_peer_is_measured(peer, tmp_path):
         for found in row["found"] if row["table"] in {"cost", "limit"} else ():
             assert (found["code"], found["below_1"]) == (0, 0)
             assert found["calls"] >= ITEMS
-            # Under load, MLflow loses some: "Failed to log trace and assessments".
-            assert found["scored"] == ITEMS or (peer == "mlflow" and found["scored"])
+            # Without its server, MLflow loses some: "Failed to log trace and assessments".
+            lossy = (peer, row["setting"]) == ("mlflow", "default")
+            assert found["scored"] == ITEMS or (lossy and found["scored"])
         if row["table"] == "edits":
             assert [(one["bot"], one["judge"]) for one in row["found"]] == [
                 (0, 0), (1, 1), (0, ITEMS), (ITEMS, 0), (0, 0),

@@ -162,7 +162,7 @@ def draw(rows: list[Row], items: int) -> None:
         axes.set_axisbelow(True)
     sides[0].set_xlabel("CPU time per item, ms")
     sides[1].set_xlabel("memory, MB")
-    sides[0].set_yticks(heights, [label for label, _ in dots])
+    sides[0].set_yticks(heights, [label.replace("`", "") for label, _ in dots])
     figure.suptitle(f"{items:,} items, one call and one exact match each: less is better")
     figure.savefig(PICTURE, metadata={"Date": None})
     plt.close(figure)

@@ -170,7 +170,7 @@ def draw(rows: list[Row], items: int) -> None:
 
 def page(rows: list[Row], sizes: dict[str, tuple[int, ...]], picture: str) -> str:
     """Return the tables, each under its title."""
-    versions = "; ".join(version_of(name) for name in PEERS)
+    versions = "; ".join(f"`{version_of(name)}`" for name in PEERS)  # [extra] is no link
     minutes = sum(row["took_s"] for row in rows) / 60
     parts = [
         f"{describe('limpet')}; {versions}. The rows took {minutes:.0f} minutes, some at a time.",

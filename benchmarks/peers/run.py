@@ -123,11 +123,13 @@ def end(process: "subprocess.Popen[bytes]", deadline: float) -> Any:
 
 def used_by(service: "subprocess.Popen[bytes] | None") -> tuple[float, float]:
     """Return the CPU seconds of a peer's own server so far, and the memory in MB that it holds."""
+    if service is None:
+        return 0, 0
     ticks = held = 0
-    for one in Path("/proc").glob("[0-9]*") if service else ():
+    for one in Path("/proc").glob("[0-9]*"):
         with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
             of = (one / "stat").read_text().rpartition(")")[2].split()
-            if service and int(of[3]) == service.pid:  # the session that it was started in
+            if int(of[3]) == service.pid:  # the session that it was started in
                 ticks += sum(map(int, of[11:15]))
                 [share] = re.findall(r"\nPss:\s+(\d+)", (one / "smaps_rollup").read_text())
                 held += int(share)
@@ -197,20 +199,28 @@ def start_server(peer: str, beside: Path, given: dict[str, str]) -> "subprocess.
         env=given | {name: str(one) for name, one in where.items()}, cwd=beside,
         start_new_session=True,
     )  # fmt: skip
-    while service.poll() is None:
-        with suppress(OSError):
-            http = HTTPConnection("127.0.0.1", port)
-            http.request("GET", path)
-            if http.getresponse().status == 200:
-                break
-        time.sleep(0.2)
-    else:
-        raise CutError("its server did not start")
-    before, now = 0.0, used_by(service)[0]
-    while now - before > 0.3:  # what it still imports is no work for the script
+    try:
+        await_quiet(service, port, path)
+    except BaseException:
+        kill(service)
+        raise
+    return service
+
+
+def await_quiet(service: "subprocess.Popen[bytes]", port: int, path: str) -> None:
+    """Wait until a server replies and is idle: what it still imports is no work for the script."""
+    deadline = time.time() + PATIENCE_S
+    replies, before, now = False, 0.0, 0.0
+    while not replies or now - before > 0.3:
+        in_time(deadline)
+        if service.poll() is not None:
+            raise CutError("its server did not start")
         time.sleep(1)
         before, now = now, used_by(service)[0]
-    return service
+        with suppress(OSError):
+            http = HTTPConnection("127.0.0.1", port, timeout=5)
+            http.request("GET", path)
+            replies = http.getresponse().status == 200
 
 
 def cost(peer: str, setting: str, items: int, deadline: float) -> Iterator[Row]:

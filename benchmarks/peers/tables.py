@@ -173,7 +173,7 @@ def page(rows: list[Row], sizes: dict[str, tuple[int, ...]], picture: str) -> st
     versions = "; ".join(f"`{version_of(name)}`" for name in PEERS)  # [extra] is no link
     minutes = sum(row["took_s"] for row in rows) / 60
     parts = [
-        f"{describe('limpet')}; {versions}. The rows took {minutes:.0f} minutes, some at a time.",
+        f"{describe('limpet')}; {versions}. The rows took {minutes:.0f} minutes, several at once.",
         "### What an item costs",
         "One model call and one exact match. The whole process, its start included.",
         cost(rows, sizes["cost"]),

@@ -1,6 +1,7 @@
 """Does each script of benchmarks/peers still run, with its peer at the named version?"""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,14 @@ def test_each_peer_is_measured(peer, tmp_path):
             assert [(one["bot"], one["judge"]) for one in row["found"]] == [
                 (0, 0), (1, 1), (0, ITEMS), (ITEMS, 0), (0, 0),
             ]  # fmt: skip
+
+
+def test_the_page_names_each_version_that_is_measured():
+    pins = re.findall(r'"([\w\[\],-]+[=@]=?[\d.]+)"', (SCRIPTS / "peer_list.py").read_text())
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    tables = page.partition("<!-- peers: begin -->")[2]
+    assert len(pins) > len(PEERS)
+    assert [pin for pin in pins if pin not in tables] == []
 
 
 @pytest.mark.parametrize("peer", PEERS)
